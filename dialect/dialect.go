@@ -1,0 +1,179 @@
+// Package dialect reads what providers say about their limits. It is pure: no
+// clock, no state, no I/O. One file holds one provider; what several share is
+// in the value parsers.
+//
+// The class of an answer is decided before its wait: a refusal that no clock
+// helps must not be waited for, whatever else it says.
+package dialect
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// A Dialect is how one provider speaks. Fields left nil mean the usual thing,
+// so a provider is mostly data.
+type Dialect struct {
+	// Name as the configuration writes it: "openai".
+	Name string
+	// Hosts whose requests speak this dialect when nobody says otherwise.
+	Hosts []string
+	// Reports is true where ordinary answers carry budgets.
+	Reports bool
+	// Read says what one response means. body is the bounded beginning of a
+	// refusal's body, decoded; it is nil for a success.
+	Read func(h Head, body []byte) Reading
+	// Demand says what a request may cost. body is the request's, nil where it
+	// could not be read.
+	Demand func(r *http.Request, body []byte) Demand
+	// Kind says whether a request generates something, lists a catalogue or
+	// does something else. nil: by the usual paths.
+	Kind func(r *http.Request) Kind
+	// Credential returns what is stable in the credential a request carries,
+	// empty where there is none. It is a secret: hash it before it leaves the
+	// process. nil: an API key in one of the usual places.
+	Credential func(h http.Header, u *url.URL) string
+}
+
+// A Head is what is known of a response when its headers have arrived.
+type Head struct {
+	Status int
+	Header http.Header
+	// Received is when the head arrived, on our clock.
+	Received time.Time
+	// Date is the provider's clock then, from its Date header; zero where it
+	// sent none. It only turns absolute resets into durations.
+	Date time.Time
+	// Model the request asked for.
+	Model string
+}
+
+// now is the instant from which the provider's absolute times are measured.
+func (h Head) now() time.Time {
+	if !h.Date.IsZero() {
+		return h.Date
+	}
+	return h.Received
+}
+
+// A Class says what kind of answer a response is, and so what follows from it.
+type Class string
+
+// The classes of an answer.
+const (
+	OK             Class = "ok"
+	RateLimited    Class = "rate_limited"    // a clock helps, soon
+	Overloaded     Class = "overloaded"      // the provider is full, whoever asks
+	Unavailable    Class = "unavailable"     // any other 5xx, or a lost connection
+	QuotaExhausted Class = "quota_exhausted" // a day, month or plan is spent
+	Billing        Class = "billing"         // no clock helps
+	Rejected       Class = "rejected"        // any other 4xx: the request is wrong
+)
+
+// A Reading is what one response said.
+type Reading struct {
+	Class Class
+	// Told is whether the provider said how long to wait, and Wait what it
+	// said, from the head's arrival, rounded up to the millisecond. A told 0
+	// is "now".
+	Told bool
+	Wait time.Duration
+	// Buckets are the budgets the response reported.
+	Buckets []Snapshot
+	// TooLarge: the request alone exceeds the limit. Waiting cannot help.
+	TooLarge bool
+	// Concurrent: the limit is on how many requests run at once.
+	Concurrent bool
+	// Named is true where a refusal says which limit refused: the window or
+	// unit in a code, a header or a sentence.
+	Named bool
+	// Why says in a few words which field decided.
+	Why string
+}
+
+// The units a bucket counts.
+const (
+	Requests     = "requests"
+	Tokens       = "tokens"
+	InputTokens  = "input_tokens"
+	OutputTokens = "output_tokens"
+)
+
+// The windows a bucket may have. Any other length is Unknown.
+const (
+	Second  = "second"
+	Minute  = "minute"
+	Hour    = "hour"
+	Day     = "day"
+	Month   = "month"
+	Unknown = "unknown"
+)
+
+// A Snapshot is one bucket as a provider reported it.
+type Snapshot struct {
+	Unit   string `json:"unit"`
+	Window string `json:"window"`
+	// Scope tells buckets of one unit and window apart: a model, a workspace,
+	// a project. Empty where the provider meters the account.
+	Scope string `json:"scope,omitempty"`
+	// Limit and Remaining as reported; nil is "not said". A Limit of 0 is no
+	// allowance at all.
+	Limit     *int64   `json:"limit,omitempty"`
+	Remaining *int64   `json:"remaining,omitempty"`
+	Recovery  Recovery `json:"recovery"`
+	// Rounding is how far off Remaining may be because the provider rounds.
+	Rounding int64 `json:"rounding,omitempty"`
+}
+
+// Empty reports whether the snapshot says nothing is left.
+func (s Snapshot) Empty() bool { return s.Remaining != nil && *s.Remaining <= 0 }
+
+// A Recovery is how a bucket fills again.
+type Recovery struct {
+	Kind Recovers `json:"kind,omitempty"`
+	// At is the instant of a FullAt or StepAt, on our clock.
+	At time.Time `json:"at,omitzero"`
+	// PerSecond is the rate of a Continuous recovery.
+	PerSecond float64 `json:"per_second,omitempty"`
+}
+
+// Recovers names a way of filling.
+type Recovers string
+
+// The ways a bucket fills again.
+const (
+	UnknownRecovery Recovers = ""           // nothing may be added
+	FullAt          Recovers = "full_at"    // evenly, full at the instant
+	StepAt          Recovers = "step_at"    // nothing before, all at the instant
+	Continuous      Recovers = "continuous" // PerSecond, capped at the limit
+	ResetAt         Recovers = "reset_at"   // at the instant, in a way not told
+)
+
+// A Kind is what a request is for.
+type Kind int
+
+// The kinds of request.
+const (
+	Inference Kind = iota // generates an answer: limited, counted, logged
+	Catalog               // lists models or asks for health: only sent
+	Other                 // counts tokens, moves files, polls batches
+)
+
+// A Demand is what a request may cost, before it is sent.
+type Demand struct {
+	// Model asked for, empty where the request names none.
+	Model string
+	// Stream is whether the answer is asked for as events.
+	Stream bool
+	// Input and Output are tokens: an uncalibrated estimate of the input, and
+	// what the request lets the answer grow to (0: not said).
+	Input, Output int
+	// Reserves is true where the provider charges Output at admission.
+	Reserves bool
+}
+
+// A Usage is what an answer said it cost, in tokens.
+type Usage struct {
+	Input, CachedInput, CacheWrites, Output int
+}

@@ -1,0 +1,3 @@
+module github.com/paceline-proxy/paceline
+
+go 1.26

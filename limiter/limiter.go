@@ -1,0 +1,183 @@
+// Package limiter is the slot: what keeps calls inside limits, whoever stores
+// the counts.
+//
+// A [Limiter] answers at once and never waits. Whoever asks does the waiting,
+// with the instant the answer names. Everything a decision needs travels in
+// the [Request], so a limiter holds no configuration and a new limit needs no
+// restart.
+//
+// # The contract
+//
+// Windows roll. A granted call counts in its window from the instant of its
+// grant for Per, then leaves it: inside any span of length Per the summed cost
+// stays at or under Calls, for every spacing of the asks. A limiter may book a
+// grant later than it happened, never earlier, so it may give up a little of a
+// rate but cannot exceed one.
+//
+// All or none. A grant counts in all limits of its request at once; a refusal
+// counts in none of them.
+//
+// A bucket is its key. Two limits that name one bucket share one count, whoever
+// asks. The history of a bucket is kept for the longest Per it has been asked
+// with, and each window is judged by the numbers of the request at hand. One
+// bucket named with two different Per is two windows over one history.
+//
+// A cost above Calls waits for an empty window and then counts as Calls.
+//
+// Places. A permit holds one place in each limit with Concurrent until it is
+// released or its Hold has passed.
+//
+// A throttle closes a caller's key to every request that names it, whatever
+// its limits, until an instant. A later instant wins, a past one does nothing,
+// and permits already held stay held.
+//
+// RetryAt is exact: asked again at that instant, with nothing granted
+// meanwhile, the call is granted; asked before it, a call refused for a rate or
+// a throttle is refused again. It reserves nothing.
+//
+// [github.com/paceline-proxy/paceline/limiter/limitertest] holds any
+// implementation to this text.
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrInvalid is wrapped by the error of an Acquire whose request says
+// something impossible. Nothing was counted.
+var ErrInvalid = errors.New("invalid limiter request")
+
+// A Limiter keeps calls inside limits. No method waits for room. All methods
+// may be called at the same time.
+//
+// An error means that the question could not be put or made no sense; being
+// refused is an answer, not an error.
+type Limiter interface {
+	// Acquire asks for one call.
+	Acquire(ctx context.Context, r Request) (Decision, error)
+
+	// Release gives back the places a permit holds. The calls it counted stay
+	// counted. An unknown, lapsed or already released permit is no error.
+	Release(ctx context.Context, permit string) error
+
+	// Throttle closes the caller's key until an instant of the caller's own
+	// clock.
+	Throttle(ctx context.Context, key string, until time.Time) error
+}
+
+// A Renewer is a Limiter that can prolong what permits hold, so that a long
+// call keeps its places while a crashed holder loses them soon.
+type Renewer interface {
+	// Renew makes each permit last for hold from now. Unknown and lapsed
+	// permits are passed over.
+	Renew(ctx context.Context, permits []string, hold time.Duration) error
+}
+
+// A Request is one call somebody wants to make.
+type Request struct {
+	// Key is the caller, whom throttles close.
+	Key string
+	// Limits the call must fit, all of them. Empty: granted unless throttled.
+	Limits []Limit
+	// Cost is what the call counts in each window that does not say
+	// otherwise. 0 is 1.
+	Cost int
+	// Hold is how long the permit keeps its places without a release or a
+	// renewal. It may be 0 where no limit names Concurrent.
+	Hold time.Duration
+}
+
+// A Limit is a rate, a number of places, or both.
+type Limit struct {
+	// Key is the bucket the limit counts in: opaque, and shared by everyone
+	// who names it.
+	Key string
+	// Calls and Per go together: at most Calls of cost in any span of Per.
+	Calls int
+	Per   time.Duration
+	// Concurrent is how many permits may hold a place of this bucket at once.
+	Concurrent int
+	// Cost overrides the request's cost in this window, as tokens need. 0 is
+	// the request's.
+	Cost int
+}
+
+// A Decision answers an Acquire.
+type Decision struct {
+	Granted bool
+	// Permit identifies a grant towards Release and Renew. It is empty where
+	// the grant holds no place.
+	Permit string
+	// Now is the limiter's clock at the decision. Only its difference to
+	// RetryAt means something to a caller.
+	Now time.Time
+	// RetryAt is the latest instant among Refused.
+	RetryAt time.Time
+	// Refused says what stood in the way, one entry a bucket or throttle.
+	Refused []Refusal
+}
+
+// RetryAfter is how long after the decision it is worth asking again.
+func (d Decision) RetryAfter() time.Duration { return d.RetryAt.Sub(d.Now) }
+
+// A Refusal is one reason a call was not granted.
+type Refusal struct {
+	// Key is the bucket, or the caller's key where Cause is Throttle.
+	Key     string
+	RetryAt time.Time
+	Cause   Cause
+}
+
+// A Cause is why a call was refused.
+type Cause string
+
+// The causes of a refusal.
+const (
+	Rate       Cause = "rate"       // a window is full
+	Concurrent Cause = "concurrent" // every place is taken
+	Throttle   Cause = "throttle"   // the caller's key is closed
+)
+
+// Validate reports everything impossible in a request, wrapping ErrInvalid.
+func (r Request) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...)))
+	}
+	if r.Cost < 0 {
+		bad("cost %d is negative", r.Cost)
+	}
+	if r.Hold < 0 {
+		bad("hold %v is negative", r.Hold)
+	}
+	for i, l := range r.Limits {
+		switch {
+		case l.Calls < 0 || l.Per < 0 || l.Concurrent < 0 || l.Cost < 0:
+			bad("limit %q has a negative number", l.Key)
+		case (l.Calls > 0) != (l.Per > 0):
+			bad("limit %q: calls and per go together", l.Key)
+		case l.Calls == 0 && l.Concurrent == 0:
+			bad("limit %q limits nothing", l.Key)
+		case l.Concurrent > 0 && r.Hold == 0:
+			bad("limit %q names concurrent, so the request needs a hold", l.Key)
+		}
+		for _, earlier := range r.Limits[:i] {
+			if earlier.Key == l.Key && earlier.Per == l.Per {
+				bad("bucket %q is named twice with per %v", l.Key, l.Per)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CostOf is what a call of this request counts in a window of l, before the
+// rule that a cost above Calls counts as Calls.
+func (r Request) CostOf(l Limit) int {
+	if l.Cost > 0 {
+		return l.Cost
+	}
+	return max(1, r.Cost)
+}
