@@ -1,0 +1,121 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// How often a caller key reads and writes its store. There is no watch.
+const (
+	readEvery  = 50 * time.Millisecond
+	writeEvery = 100 * time.Millisecond
+)
+
+// A Book holds the caller keys of one process. The zero value keeps them in
+// memory; with a Store they are shared by every process that opens it.
+//
+// Every failure of the store means that nothing more is known than what this
+// process has seen itself: it never stops a request.
+type Book struct {
+	Store Store
+	// Fault is told of a failing store. nil is silence.
+	Fault func(error)
+
+	mu      sync.Mutex
+	callers map[string]*Caller
+}
+
+// Caller returns what is known of a caller key.
+func (b *Book) Caller(key string) *Caller {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.callers[key]
+	if c == nil {
+		if b.callers == nil {
+			b.callers = make(map[string]*Caller)
+		}
+		c = &Caller{book: b, key: key}
+		b.callers[key] = c
+	}
+	return c
+}
+
+// A Caller is one caller key as this process knows it. Its methods may be
+// called at the same time.
+type Caller struct {
+	book *Book
+	key  string
+
+	mu      sync.Mutex
+	state   State
+	starts  Starts
+	read    time.Time // when the store was last read
+	written time.Time
+	dirty   bool
+}
+
+// Use shows f the state and the log of starts under the caller's lock. f
+// reports whether it changed what other processes should know; now is the
+// instant it works at. f must not keep what it is shown.
+func (c *Caller) Use(now time.Time, f func(*State, *Starts) (changed bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refresh(now)
+	if f(&c.state, &c.starts) {
+		c.dirty = true
+	}
+	c.flush(now)
+}
+
+// refresh takes in what other processes wrote.
+func (c *Caller) refresh(now time.Time) {
+	if c.book.Store == nil || !c.read.IsZero() && now.Sub(c.read) < readEvery {
+		return
+	}
+	c.read = now
+	raw, err := c.book.Store.Get(context.Background(), c.key)
+	if err != nil {
+		c.fault(err)
+		return
+	}
+	stored, err := Decode(raw, now)
+	if err != nil {
+		c.fault(err)
+		return
+	}
+	ramp := c.state.Ramp
+	c.state = Merge(c.state, stored)
+	c.state.Ramp = ramp
+}
+
+// flush writes what changed. Between two writes changes gather; the next use
+// of the caller carries them.
+func (c *Caller) flush(now time.Time) {
+	if !c.dirty || c.book.Store == nil || !c.written.IsZero() && now.Sub(c.written) < writeEvery {
+		return
+	}
+	c.written, c.dirty = now, false
+	err := c.book.Store.Update(context.Background(), c.key, func(old []byte) []byte {
+		merged := c.state
+		if stored, err := Decode(old, now); err == nil {
+			merged = Merge(c.state, stored)
+		}
+		b, err := Encode(merged)
+		if err != nil {
+			c.fault(err)
+			return old
+		}
+		return b
+	})
+	if err != nil {
+		c.dirty = true
+		c.fault(err)
+	}
+}
+
+func (c *Caller) fault(err error) {
+	if c.book.Fault != nil {
+		c.book.Fault(err)
+	}
+}

@@ -1,0 +1,206 @@
+// Package budget keeps what a caller key has learned: what the provider told,
+// what its refusals taught, and when its requests were started.
+//
+// It holds facts. What follows from them is package policy's business.
+package budget
+
+import (
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// A State is what is known of one caller key, by every process that shares
+// the store. Each lesson carries the instant of its last change: one answer
+// teaches once, so only the answer to a request sent after that instant may
+// change it again.
+type State struct {
+	Pause    Pause     `json:"pause,omitzero"`
+	Probe    Probe     `json:"probe,omitzero"`
+	Episode  Episode   `json:"episode,omitzero"`
+	Factor   Factor    `json:"factor,omitzero"`
+	Rate     Rate      `json:"rate,omitzero"`
+	Spacing  Spacing   `json:"spacing,omitzero"`
+	Places   Places    `json:"places,omitzero"`
+	Overload Overload  `json:"overload,omitzero"`
+	Readings []Reading `json:"readings,omitempty"`
+
+	// Ramp concerns the requests waiting in this process and is not shared.
+	Ramp Ramp `json:"-"`
+}
+
+// A Pause closes the caller key until an instant.
+type Pause struct {
+	Until  time.Time `json:"until,omitzero"`
+	Reason Reason    `json:"reason,omitempty"`
+	Source Source    `json:"source,omitempty"`
+}
+
+// Active reports whether the pause still runs.
+func (p Pause) Active(now time.Time) bool { return p.Until.After(now) }
+
+// Extend makes the pause last until a later instant. A pause is never
+// shortened. It reports whether anything changed.
+func (p *Pause) Extend(until time.Time, why Reason, by Source) bool {
+	if !until.After(p.Until) {
+		return false
+	}
+	*p = Pause{Until: until, Reason: why, Source: by}
+	return true
+}
+
+// A Reason is why a caller key is paused.
+type Reason string
+
+// The reasons for a pause.
+const (
+	RateLimit  Reason = "rate_limit"
+	Overloaded Reason = "overloaded"
+	Down       Reason = "unavailable"
+	Quota      Reason = "quota_exhausted"
+	Billing    Reason = "billing"
+)
+
+// A Source is who made a pause.
+type Source string
+
+// The sources of a pause.
+const (
+	Told    Source = "told"    // the provider stated the wait
+	Learned Source = "learned" // worked out here
+)
+
+// A Probe is the one request sent after a pause to see whether it is over.
+type Probe struct {
+	// Needed until a request sent after the pause has been admitted.
+	Needed bool `json:"needed,omitempty"`
+	// Sent is when the probe under way was sent, zero while there is none.
+	Sent time.Time `json:"sent,omitzero"`
+}
+
+// An Episode runs from a refusal to the first admission after it.
+type Episode struct {
+	Open bool `json:"open,omitempty"`
+	// Refusals counts those that taught something.
+	Refusals int       `json:"refusals,omitempty"`
+	Began    time.Time `json:"began,omitzero"`
+	// Wait is what the latest refusal asked for or was given.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Ended is the end of the latest finished episode, Admitted what has been
+	// let through since.
+	Ended    time.Time `json:"ended,omitzero"`
+	Admitted int       `json:"admitted,omitempty"`
+	// AdmittedBefore is Admitted when the open episode began.
+	AdmittedBefore int       `json:"admitted_before,omitempty"`
+	Changed        time.Time `json:"changed,omitzero"`
+}
+
+// A Factor scales the declared limits (AIMD). The zero value is the factor 1.
+type Factor struct {
+	// Cut is 1 minus the factor, so that nothing learned is zero.
+	Cut     float64   `json:"cut,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
+	// Refused is the latest refusal, which starts the cooldown again.
+	Refused time.Time `json:"refused,omitzero"`
+}
+
+// A Rate is a learned rate of starts, for keys that nobody told of one.
+type Rate struct {
+	PerSecond float64   `json:"per_second,omitempty"`
+	Changed   time.Time `json:"changed,omitzero"`
+	// Refused is the rate at which the provider last refused.
+	Refused float64 `json:"refused,omitempty"`
+	// Admitted counts towards the next raise.
+	Admitted int `json:"admitted,omitempty"`
+	// Since and Used measure the use of the rate over the running hour.
+	Since time.Time `json:"since,omitzero"`
+	Used  int       `json:"used,omitempty"`
+}
+
+// A Spacing is a least time between starts, forgotten by successes.
+type Spacing struct {
+	Every   time.Duration `json:"every,omitempty"`
+	Changed time.Time     `json:"changed,omitzero"`
+}
+
+// Places is a learned number of requests in flight. Zero: none learned.
+type Places struct {
+	N        int       `json:"n,omitempty"`
+	Admitted int       `json:"admitted,omitempty"`
+	Changed  time.Time `json:"changed,omitzero"`
+}
+
+// An Overload counts a provider's answers that it is full.
+type Overload struct {
+	Recent []time.Time `json:"recent,omitempty"`
+	// Every is the least time between starts until Until.
+	Every time.Duration `json:"every,omitempty"`
+	Until time.Time     `json:"until,omitzero"`
+}
+
+// A Ramp spaces the requests that waited for the end of a pause.
+type Ramp struct {
+	Left  int
+	Until time.Time
+}
+
+// A Reading is a bucket as reported by the answer to a request sent at Sent,
+// on our own clock: answers of concurrent requests arrive in any order.
+type Reading struct {
+	dialect.Snapshot
+	Sent time.Time `json:"sent"`
+}
+
+// maxReadings bounds what a provider can make us remember.
+const maxReadings = 32
+
+// Observe keeps the buckets one answer reported: of one bucket the reading of
+// the request sent last stands, of one instant the smaller remaining.
+func (s *State) Observe(sent time.Time, buckets []dialect.Snapshot) {
+	for _, b := range buckets {
+		r := Reading{Snapshot: b, Sent: sent}
+		if i := s.find(b); i < 0 {
+			if len(s.Readings) == maxReadings {
+				s.dropOldest()
+			}
+			s.Readings = append(s.Readings, r)
+		} else if r.supersedes(s.Readings[i]) {
+			s.Readings[i] = r
+		}
+	}
+}
+
+// find returns the index of the reading of b's bucket, or -1. The limit is
+// part of what a bucket is: a changed plan starts afresh.
+func (s *State) find(b dialect.Snapshot) int {
+	for i, r := range s.Readings {
+		if r.Unit == b.Unit && r.Window == b.Window && r.Scope == b.Scope && same(r.Limit, b.Limit) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *State) dropOldest() {
+	oldest := 0
+	for i, r := range s.Readings {
+		if r.Sent.Before(s.Readings[oldest].Sent) {
+			oldest = i
+		}
+	}
+	s.Readings = append(s.Readings[:oldest], s.Readings[oldest+1:]...)
+}
+
+func (r Reading) supersedes(old Reading) bool {
+	if !r.Sent.Equal(old.Sent) {
+		return r.Sent.After(old.Sent)
+	}
+	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
+}
+
+func same(a, b *int64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

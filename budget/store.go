@@ -1,0 +1,131 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// A Store keeps the State of each caller key as bytes, for every process that
+// opens it. Keys may hold any characters and are never secret.
+type Store interface {
+	// Get returns what is stored, nil where nothing is.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Update replaces what is stored by f of it, atomically. f is given nil
+	// where nothing is stored and may be called more than once.
+	Update(ctx context.Context, key string, f func(old []byte) []byte) error
+}
+
+// longest is the longest pause that is believed: weekly and monthly windows
+// are real, a longer one is a mistake or a clock.
+const longest = 35 * 24 * time.Hour
+
+// Encode writes a state for a store.
+func Encode(s State) ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("writing state: %w", err)
+	}
+	return b, nil
+}
+
+// Decode reads a state from a store. What cannot be true at now is dropped:
+// a clock that was wrong when the state was written, or is wrong now, must
+// not close a key for ever or keep it from learning again.
+func Decode(b []byte, now time.Time) (State, error) {
+	if len(b) == 0 {
+		return State{}, nil
+	}
+	var s State
+	if err := json.Unmarshal(b, &s); err != nil {
+		return State{}, fmt.Errorf("reading stored state: %w", err)
+	}
+	s.sane(now)
+	return s, nil
+}
+
+// sane makes every part of a state possible at now.
+func (s *State) sane(now time.Time) {
+	if !s.Pause.Active(now) || s.Pause.Until.Sub(now) > longest {
+		s.Pause = Pause{}
+	}
+	for _, t := range []*time.Time{
+		&s.Episode.Began, &s.Episode.Ended, &s.Episode.Changed,
+		&s.Factor.Changed, &s.Factor.Refused,
+		&s.Rate.Changed, &s.Rate.Since, &s.Spacing.Changed, &s.Places.Changed,
+	} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+	if s.Probe.Sent.After(now) {
+		s.Probe.Sent = time.Time{}
+	}
+	if s.Overload.Until.Sub(now) > time.Minute {
+		s.Overload = Overload{}
+	}
+	if !(s.Factor.Cut > 0 && s.Factor.Cut < 1) {
+		s.Factor.Cut = 0
+	}
+	if !(s.Rate.PerSecond > 0 && s.Rate.PerSecond < 1e9) {
+		s.Rate = Rate{}
+	}
+	s.Rate.Refused = max(0, s.Rate.Refused)
+	s.Rate.Admitted, s.Rate.Used = max(0, s.Rate.Admitted), max(0, s.Rate.Used)
+	s.Spacing.Every = min(max(0, s.Spacing.Every), time.Minute)
+	s.Overload.Every = min(max(0, s.Overload.Every), time.Minute)
+	s.Places.N, s.Places.Admitted = max(0, s.Places.N), max(0, s.Places.Admitted)
+	s.Episode.Refusals = min(max(0, s.Episode.Refusals), 1000)
+	s.Episode.Admitted = max(0, s.Episode.Admitted)
+	if len(s.Readings) > maxReadings {
+		s.Readings = s.Readings[:maxReadings]
+	}
+	kept := s.Readings[:0]
+	for _, r := range s.Readings {
+		if !r.Sent.After(now) {
+			kept = append(kept, r)
+		}
+	}
+	s.Readings = kept
+}
+
+// Merge joins what two processes know of one key: the longer pause, and of
+// each lesson the one that changed last.
+func Merge(a, b State) State {
+	m := a
+	if b.Pause.Until.After(a.Pause.Until) {
+		m.Pause, m.Probe = b.Pause, b.Probe
+	}
+	if b.Episode.Changed.After(a.Episode.Changed) {
+		m.Episode = b.Episode
+		if b.Pause.Until.Equal(a.Pause.Until) {
+			m.Probe = b.Probe
+		}
+	}
+	if b.Factor.Changed.After(a.Factor.Changed) {
+		m.Factor = b.Factor
+	}
+	if b.Factor.Refused.After(m.Factor.Refused) {
+		m.Factor.Refused = b.Factor.Refused
+	}
+	if b.Rate.Changed.After(a.Rate.Changed) {
+		m.Rate = b.Rate
+	}
+	if b.Spacing.Changed.After(a.Spacing.Changed) {
+		m.Spacing = b.Spacing
+	}
+	if b.Places.Changed.After(a.Places.Changed) {
+		m.Places = b.Places
+	}
+	if b.Overload.Until.After(a.Overload.Until) {
+		m.Overload = b.Overload
+	}
+	m.Readings = append([]Reading(nil), a.Readings...)
+	for _, r := range b.Readings {
+		m.Observe(r.Sent, []dialect.Snapshot{r.Snapshot})
+	}
+	return m
+}

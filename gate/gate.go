@@ -1,0 +1,279 @@
+// Package gate is the line in front of a limiter, and the only place that
+// waits. Each caller key has one line; its head asks policy for a plan and the
+// limiter for a grant, and sleeps until an answer of theirs says that asking
+// again is worth it. Nobody overtakes the head.
+//
+// There is no goroutine of the gate's own: the head's does the asking, and
+// hands the line on when it leaves.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// A Gate keeps the lines in front of one limiter. There is one gate per
+// limiter in a process, since a place freed in one line may be what another
+// waits for.
+type Gate struct {
+	limiter limiter.Limiter
+
+	mu       sync.Mutex
+	lines    map[string]*line
+	released uint64 // counts releases
+}
+
+// New returns a gate in front of a limiter.
+func New(l limiter.Limiter) *Gate {
+	return &Gate{limiter: l, lines: make(map[string]*line)}
+}
+
+// An Ask is a request that wants to be started.
+type Ask struct {
+	// Key is the caller key: which line to stand in, and whom throttles close.
+	Key string
+	// Arrived orders the line. A retry keeps the arrival of its request.
+	Arrived time.Time
+	// Cost is what the request counts in windows, Hold how long its places
+	// last without a renewal.
+	Cost int
+	Hold time.Duration
+	// NotBefore is a wait of this request alone. It stands outside the line
+	// until then.
+	NotBefore time.Time
+	// Deadline is when the caller stops waiting, zero for never. A start that
+	// cannot come before it is refused at once.
+	Deadline time.Time
+	// MaxPause is the longest rest of a pause to wait for; negative is any.
+	MaxPause time.Duration
+	// Plan says what holds at now.
+	Plan func(now time.Time, a policy.Activity) policy.Plan
+	// Started is told of the grant before anyone else of the line may ask.
+	Started func(at time.Time)
+}
+
+// A Grant is the leave to send one request. It must be released.
+type Grant struct {
+	// Permit is what to renew, empty where the grant holds no place.
+	Permit string
+	At     time.Time
+	key    string
+	places []string // buckets in which it holds a place
+}
+
+// A Refused says that a request was not let through and why. Nothing was
+// counted for it.
+type Refused struct {
+	Reason Reason
+	// Until is when it is worth coming again, zero where nobody can say.
+	Until time.Time
+	// Why names what stood in the way, in a few words.
+	Why string
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("not sent: %s: %s", r.Reason, r.Why) }
+
+// A Reason is why a request left the line unsent.
+type Reason string
+
+// The reasons.
+const (
+	// Pause: the key is closed for longer than the caller waits for.
+	Pause Reason = "pause"
+	// Deadline: the caller's deadline cannot be met, or has come.
+	Deadline Reason = "deadline"
+)
+
+// Enter stands in line until the request may be started. It returns
+// *Refused where it may not, ctx.Err() where the caller left, and any other
+// error where the limiter could not be asked.
+func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return Grant{}, err
+	}
+	if !a.Deadline.IsZero() && a.NotBefore.After(a.Deadline) {
+		return Grant{}, &Refused{Reason: Deadline, Until: a.NotBefore, Why: "its own backoff ends later"}
+	}
+	w := &waiter{ask: a, kick: make(chan struct{}, 1)}
+	for now := time.Now(); now.Before(a.NotBefore); now = time.Now() {
+		if err := w.sleep(ctx, a.NotBefore); err != nil {
+			return Grant{}, err
+		}
+	}
+	l := g.join(w)
+	for {
+		var until time.Time
+		if turn, released := g.beginAsk(l, w); turn {
+			grant, next, err := g.ask(ctx, l, w, released)
+			g.endAsk(l)
+			if err != nil || next.IsZero() {
+				g.leave(l, w)
+				return grant, err
+			}
+			until = next
+		} else if err := g.behind(l, w); err != nil {
+			g.leave(l, w)
+			return Grant{}, err
+		}
+		if err := w.sleep(ctx, until); err != nil {
+			g.leave(l, w)
+			return Grant{}, err
+		}
+	}
+}
+
+// ask puts the head's question. A zero next and no error is a grant.
+func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, next time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return Grant{}, time.Time{}, err
+	}
+	now := time.Now()
+	plan := w.ask.Plan(now, g.activity(l))
+	if plan.NotBefore.After(now) {
+		b := block{firm: plan.NotBefore, why: plan.Why}
+		if plan.Paused {
+			b.pause = plan.NotBefore
+		}
+		g.blocked(l, w, b, released)
+		return Grant{}, plan.NotBefore, w.bears(b, now)
+	}
+	d, err := g.limiter.Acquire(ctx, limiter.Request{
+		Key: w.ask.Key, Limits: plan.Limits, Cost: w.ask.Cost, Hold: w.ask.Hold,
+	})
+	if err != nil {
+		return Grant{}, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
+	}
+	if d.Granted {
+		g.started(l)
+		w.ask.Started(now)
+		return Grant{Permit: d.Permit, At: now, key: w.ask.Key, places: placesOf(plan.Limits)}, time.Time{}, nil
+	}
+	// Its clock may be another than ours, so only differences count, from an
+	// instant after the answer: asking early would only be refused again.
+	now = time.Now()
+	b := block{refused: d.Refused, why: describe(d.Refused)}
+	for _, f := range d.Refused {
+		// What is said of a place is the latest instant, and so not firm.
+		at := now.Add(f.RetryAt.Sub(d.Now))
+		if f.Cause == limiter.Throttle {
+			b.pause = at
+		}
+		if f.Cause != limiter.Concurrent && at.After(b.firm) {
+			b.firm = at
+		}
+	}
+	g.blocked(l, w, b, released)
+	return Grant{}, now.Add(max(d.RetryAfter(), time.Nanosecond)), w.bears(b, now)
+}
+
+// placesOf names the buckets in which a grant of these limits holds a place.
+func placesOf(limits []limiter.Limit) (keys []string) {
+	for _, l := range limits {
+		if l.Concurrent > 0 {
+			keys = append(keys, l.Key)
+		}
+	}
+	return keys
+}
+
+// describe names what refused.
+func describe(refused []limiter.Refusal) string {
+	text := ""
+	for i, f := range refused {
+		if i > 0 {
+			text += ", "
+		}
+		switch f.Cause {
+		case limiter.Throttle:
+			text += "a pause of the key"
+		case limiter.Concurrent:
+			text += "no free place of " + f.Key
+		default:
+			text += "the window of " + f.Key
+		}
+	}
+	return text
+}
+
+// Release gives back what a grant holds and wakes the lines that may have
+// waited for it, the longest-waiting first.
+func (g *Gate) Release(ctx context.Context, grant Grant) error {
+	var err error
+	if grant.Permit != "" {
+		if err = g.limiter.Release(ctx, grant.Permit); err != nil {
+			err = fmt.Errorf("releasing a permit: %w", err)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.released++
+	if l := g.lines[grant.key]; l != nil {
+		l.active--
+		g.drop(l)
+	}
+	var woken []*line
+	for _, l := range g.lines {
+		if slices.ContainsFunc(l.block.refused, func(f limiter.Refusal) bool {
+			return f.Cause == limiter.Concurrent && slices.Contains(grant.places, f.Key)
+		}) {
+			woken = append(woken, l)
+		}
+	}
+	slices.SortFunc(woken, func(a, b *line) int { return a.head().compare(b.head()) })
+	wakeInTurn(woken)
+	return err
+}
+
+// Renew makes a grant's places last for hold from now, where the limiter can
+// do that.
+func (g *Gate) Renew(ctx context.Context, grant Grant, hold time.Duration) error {
+	r, ok := g.limiter.(limiter.Renewer)
+	if !ok || grant.Permit == "" {
+		return nil
+	}
+	if err := r.Renew(ctx, []string{grant.Permit}, hold); err != nil {
+		return fmt.Errorf("renewing a permit: %w", err)
+	}
+	return nil
+}
+
+// Renews reports whether the limiter can prolong permits.
+func (g *Gate) Renews() bool {
+	_, ok := g.limiter.(limiter.Renewer)
+	return ok
+}
+
+// Throttle closes a caller key in the limiter until a stated wait is over.
+func (g *Gate) Throttle(ctx context.Context, key string, until time.Time) error {
+	if err := g.limiter.Throttle(ctx, key, until); err != nil {
+		return fmt.Errorf("throttling: %w", err)
+	}
+	return nil
+}
+
+// Wake has the head of a line look again, after what its plan is made from
+// has changed.
+func (g *Gate) Wake(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.lines[key]; l != nil {
+		l.wakeHead()
+	}
+}
+
+// Activity is what the line of a caller key is doing.
+func (g *Gate) Activity(key string) policy.Activity {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.lines[key]; l != nil {
+		return l.activity()
+	}
+	return policy.Activity{}
+}

@@ -1,0 +1,257 @@
+package gate
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// A line is the requests of one caller key that wait to be started. Its fields
+// belong to the gate's lock.
+type line struct {
+	key     string
+	waiting waiters
+	joined  uint64 // numbers the waiters, for arrivals of one instant
+	active  int    // granted and not released
+	// asking is the waiter whose question is being answered. A retry that
+	// joins in front meanwhile asks after it.
+	asking *waiter
+	block  block // what the last ask met
+	// then are lines to wake once this one has asked.
+	then []*line
+}
+
+// A block is what stands before the head of a line.
+type block struct {
+	// firm is the instant before which no start can come, pause the end of a
+	// pause of the key, zero where there is none.
+	firm    time.Time
+	pause   time.Time
+	why     string
+	refused []limiter.Refusal
+}
+
+// A waiter is one request in a line.
+type waiter struct {
+	ask   Ask
+	seq   uint64
+	index int
+	kick  chan struct{} // told to look again
+}
+
+func (w *waiter) compare(o *waiter) int {
+	return cmp.Or(w.ask.Arrived.Compare(o.ask.Arrived), cmp.Compare(w.seq, o.seq))
+}
+
+// look has the waiter look again, once however often it is told.
+func (w *waiter) look() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits until an instant (zero: for ever), a kick, the caller leaving
+// or its deadline. Only the last two are errors.
+func (w *waiter) sleep(ctx context.Context, until time.Time) error {
+	deadline := w.ask.Deadline
+	last := !deadline.IsZero() && (until.IsZero() || deadline.Before(until))
+	if last {
+		until = deadline
+	}
+	var alarm <-chan time.Time
+	if !until.IsZero() {
+		t := time.NewTimer(time.Until(until))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.kick:
+		return nil
+	case <-alarm:
+		if !last {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return &Refused{Reason: Deadline, Why: "the deadline came while waiting in line"}
+	}
+}
+
+// bears returns the refusal of a waiter that must not wait for a block.
+func (w *waiter) bears(b block, now time.Time) error {
+	switch {
+	case w.ask.MaxPause >= 0 && !b.pause.IsZero() && b.pause.Sub(now) > w.ask.MaxPause:
+		return &Refused{Reason: Pause, Until: b.pause, Why: b.why}
+	case !w.ask.Deadline.IsZero() && b.firm.After(w.ask.Deadline):
+		return &Refused{Reason: Deadline, Until: b.firm, Why: b.why}
+	}
+	return nil
+}
+
+func (g *Gate) join(w *waiter) *line {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.lines[w.ask.Key]
+	if l == nil {
+		l = &line{key: w.ask.Key}
+		g.lines[w.ask.Key] = l
+	}
+	l.joined++
+	w.seq = l.joined
+	heap.Push(&l.waiting, w)
+	return l
+}
+
+// leave takes a waiter out, lets the next one ask, and forgets lines that
+// nobody stands in.
+func (g *Gate) leave(l *line, w *waiter) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.head() == w {
+		l.block = block{}
+	}
+	heap.Remove(&l.waiting, w.index)
+	l.wakeHead()
+	if l.head() == nil {
+		l.handOn()
+		g.drop(l)
+	}
+}
+
+// drop forgets a line with nobody in it and nothing in flight.
+func (g *Gate) drop(l *line) {
+	if l.head() == nil && l.active == 0 && g.lines[l.key] == l {
+		delete(g.lines, l.key)
+	}
+}
+
+// beginAsk reports whether it is this waiter's turn to ask, and which release
+// was the last before.
+func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, released uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.head() != w || l.asking != nil {
+		return false, 0
+	}
+	l.asking = w
+	return true, g.released
+}
+
+// endAsk lets others ask: a retry that has joined in front, and the lines
+// woken after this one.
+func (g *Gate) endAsk(l *line) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	asked := l.asking
+	l.asking = nil
+	if l.head() != asked {
+		l.wakeHead()
+	}
+	l.handOn()
+}
+
+// blocked remembers what the head met. A release since released may be the
+// very thing it lacked, so it looks again then.
+func (g *Gate) blocked(l *line, w *waiter, b block, released uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	news := !b.pause.Equal(l.block.pause)
+	l.block = b
+	if g.released != released && len(b.refused) > 0 {
+		w.look()
+	}
+	if news {
+		// Those behind the head may be less patient than it is.
+		for _, o := range l.waiting[1:] {
+			o.look()
+		}
+	}
+}
+
+// started books a grant of the line's head.
+func (g *Gate) started(l *line) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.active++
+	l.block = block{}
+}
+
+// behind returns the refusal of a waiter that cannot bear what stands before
+// the head of its line.
+func (g *Gate) behind(l *line, w *waiter) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return w.bears(l.block, time.Now())
+}
+
+func (g *Gate) activity(l *line) policy.Activity {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return l.activity()
+}
+
+func (l *line) activity() policy.Activity {
+	return policy.Activity{InFlight: l.active, Waiting: len(l.waiting)}
+}
+
+func (l *line) head() *waiter {
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	return l.waiting[0]
+}
+
+func (l *line) wakeHead() {
+	if w := l.head(); w != nil {
+		w.look()
+	}
+}
+
+// handOn wakes the lines that were to follow this one.
+func (l *line) handOn() {
+	then := l.then
+	l.then = nil
+	wakeInTurn(then)
+}
+
+// wakeInTurn wakes the first line that has a head; the others follow when it
+// has asked, so that what was freed goes to who has waited longest.
+func wakeInTurn(lines []*line) {
+	for i, l := range lines {
+		if l.head() != nil {
+			l.then = append(l.then, lines[i+1:]...)
+			l.wakeHead()
+			return
+		}
+	}
+}
+
+// waiters is a heap by arrival.
+type waiters []*waiter
+
+func (h waiters) Len() int           { return len(h) }
+func (h waiters) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
+func (h waiters) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *waiters) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*h)
+	*h = append(*h, w)
+}
+func (h *waiters) Pop() any {
+	old := *h
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return w
+}

@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// factor is the adaptive factor in force at now: what refusals left of it,
+// plus a step for each cooldown since.
+func (r Rules) factor(s *budget.State, now time.Time) float64 {
+	a := r.Limits.Adaptive
+	if a.Off || s.Factor.Cut == 0 {
+		return 1
+	}
+	calm := s.Factor.Changed
+	if s.Factor.Refused.After(calm) {
+		calm = s.Factor.Refused
+	}
+	steps := 0.0
+	if a.Cooldown > 0 {
+		steps = math.Floor(float64(max(0, now.Sub(calm))) / float64(a.Cooldown))
+	}
+	return min(1, 1-s.Factor.Cut+steps*a.Increase)
+}
+
+// lower cuts the factor after a refusal that our numbers do not explain, and
+// reports whether it did.
+func (r Rules) lower(s *budget.State, a Answer) bool {
+	ad := r.Limits.Adaptive
+	if ad.Off || !r.Limits.Declared() || explained(s, a) {
+		return false
+	}
+	f := &s.Factor
+	now := r.factor(s, a.Now)
+	// What the calm up to now has given back is kept before it starts anew.
+	f.Cut, f.Refused = 1-now, a.Now
+	if !f.Changed.IsZero() && (!a.Sent.After(f.Changed) || a.Now.Sub(f.Changed) < ad.Gap) {
+		return false
+	}
+	next := max(ad.Min, now*ad.Decrease)
+	if next >= now {
+		return false
+	}
+	f.Cut, f.Changed = 1-next, a.Now
+	return true
+}
+
+// explained reports whether a refusal says what refused, or a reading does:
+// then the told wait is all that follows.
+func explained(s *budget.State, a Answer) bool {
+	if a.Reading.Named {
+		return true
+	}
+	for _, b := range s.Readings {
+		if b.Empty() && (b.Recovery.At.IsZero() || b.Recovery.At.After(a.Now)) {
+			return true
+		}
+	}
+	return false
+}
+
+// windowOf is the length of a told window, 0 where it is not one of a known
+// length.
+func windowOf(b dialect.Snapshot) time.Duration {
+	switch b.Window {
+	case dialect.Second:
+		return time.Second
+	case dialect.Minute:
+		return time.Minute
+	case dialect.Hour:
+		return time.Hour
+	case dialect.Day:
+		return 24 * time.Hour
+	}
+	return 0
+}

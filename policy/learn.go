@@ -1,0 +1,198 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// An Answer is what became of one request that was sent.
+type Answer struct {
+	Sent    time.Time
+	Now     time.Time // when its head came, or its connection was lost
+	Reading dialect.Reading
+	// Lost is true where no head came.
+	Lost bool
+	// Activity of the line, the answered request still in flight.
+	Activity Activity
+	// Recent counts the starts of the last ten seconds.
+	Recent int
+}
+
+// A Lesson is what an answer changed.
+type Lesson struct {
+	// ThrottleUntil is the end of a wait the provider stated, zero for none.
+	ThrottleUntil time.Time
+	// Lowered is true where this answer lowered the adaptive factor.
+	Lowered bool
+	// Factor in force after the answer.
+	Factor float64
+	// Changed is true where other processes should know.
+	Changed bool
+}
+
+// Learn takes in an answer. Each rule is a few lines of its own below; all of
+// them obey that one answer teaches once.
+func (r Rules) Learn(s *budget.State, a Answer) Lesson {
+	r.expireProbe(s, a.Now, a.Activity)
+	var l Lesson
+	if !a.Lost {
+		s.Observe(a.Sent, a.Reading.Buckets)
+		l.Changed = len(a.Reading.Buckets) > 0
+	}
+	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {
+		until := a.Now.Add(told.Wait)
+		l.ThrottleUntil = until
+		l.Changed = r.pause(s, until, reasons[told.Class], budget.Told) || l.Changed
+	}
+	switch g := a.Reading; g.Class {
+	case dialect.OK, dialect.Rejected:
+		l.Changed = r.admitted(s, a) || l.Changed
+	case dialect.RateLimited:
+		switch {
+		case g.TooLarge:
+			// Nothing to learn: it says nothing of what else would pass.
+		case g.Concurrent:
+			r.losePlace(s, a)
+			r.resetProbe(s, a)
+		default:
+			r.refused(s, a)
+			l.Lowered = r.lower(s, a)
+		}
+		l.Changed = true
+	case dialect.QuotaExhausted:
+		if !g.Told || g.Wait == 0 {
+			r.refused(s, a) // nobody says when: by backoff
+			s.Pause.Reason = budget.Quota
+		}
+		l.Changed = true
+	case dialect.Billing:
+		// One request a minute may find out whether somebody has paid.
+		r.pause(s, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
+		l.Changed = true
+	case dialect.Overloaded:
+		r.overloaded(s, a)
+		r.resetProbe(s, a)
+		l.Changed = true
+	case dialect.Unavailable:
+		r.resetProbe(s, a)
+	}
+	l.Factor = r.factor(s, a.Now)
+	return l
+}
+
+var reasons = map[dialect.Class]budget.Reason{
+	dialect.RateLimited:    budget.RateLimit,
+	dialect.QuotaExhausted: budget.Quota,
+	dialect.Overloaded:     budget.Overloaded,
+	dialect.Unavailable:    budget.Down,
+}
+
+// pauses reports whether a told wait closes the caller key.
+func pauses(g dialect.Reading) bool {
+	_, ok := reasons[g.Class]
+	return ok && !g.TooLarge
+}
+
+// pause closes the key until an instant, and has a probe look afterwards.
+func (r Rules) pause(s *budget.State, until time.Time, why budget.Reason, by budget.Source) bool {
+	if !s.Pause.Extend(until, why, by) {
+		return false
+	}
+	s.Probe = budget.Probe{Needed: true}
+	return true
+}
+
+// probed reports whether an answer is the one of the probe under way.
+func probed(s *budget.State, a Answer) bool {
+	return s.Probe.Needed && !s.Probe.Sent.IsZero() && !a.Sent.Before(s.Probe.Sent)
+}
+
+// resetProbe lets the next request probe where this one found nothing out.
+func (r Rules) resetProbe(s *budget.State, a Answer) {
+	if probed(s, a) {
+		s.Probe.Sent = time.Time{}
+	}
+}
+
+// refused opens an episode, or goes on with it.
+func (r Rules) refused(s *budget.State, a Answer) {
+	e := &s.Episode
+	if !a.Sent.After(e.Changed) {
+		return
+	}
+	e.Changed = a.Now
+	if !e.Open {
+		e.Open, e.Began, e.Refusals, e.AdmittedBefore = true, a.Now, 0, e.Admitted
+	}
+	r.resetProbe(s, a)
+	g := a.Reading
+	if e.Wait = g.Wait; !g.Told || g.Wait == 0 {
+		e.Wait = jitterless(r.base(s), e.Refusals, maxBackoff)
+		r.pause(s, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
+	}
+	e.Refusals++
+}
+
+// base is the first untold wait: shorter where the learned rate is fast.
+func (r Rules) base(s *budget.State) time.Duration {
+	base := r.Retry.Base
+	if s.Rate.PerSecond > 0 {
+		base = min(base, time.Duration(2/s.Rate.PerSecond*float64(time.Second)))
+	}
+	return max(base, time.Millisecond)
+}
+
+// admitted counts what was let through. It reports whether that is worth
+// telling other processes at once.
+func (r Rules) admitted(s *budget.State, a Answer) bool {
+	s.Episode.Admitted++
+	r.relax(s, a)
+	r.raise(s, a)
+	r.gainPlace(s, a)
+	if probed(s, a) && !s.Pause.Active(a.Now) {
+		r.leavePause(s, a.Now, a.Activity)
+		return true
+	}
+	return false
+}
+
+// losePlace learns how many run at once from a refusal that says it is about
+// that: what is in flight here without the refused one.
+func (r Rules) losePlace(s *budget.State, a Answer) {
+	p := &s.Places
+	if !a.Sent.After(p.Changed) {
+		return
+	}
+	n := max(1, a.Activity.InFlight-1)
+	if p.N > 0 {
+		n = min(n, p.N)
+	}
+	*p = budget.Places{N: n, Changed: a.Now}
+}
+
+// gainPlace adds a place for every twenty admissions while all are in use.
+func (r Rules) gainPlace(s *budget.State, a Answer) {
+	p := &s.Places
+	if p.N == 0 || a.Activity.InFlight < p.N || !a.Sent.After(p.Changed) {
+		return
+	}
+	if p.Admitted++; p.Admitted >= 20 {
+		*p = budget.Places{N: p.N + 1, Changed: a.Now}
+	}
+}
+
+// overloaded halves the starts for half a minute after three answers within
+// ten seconds that the provider is full.
+func (r Rules) overloaded(s *budget.State, a Answer) {
+	o := &s.Overload
+	o.Recent = append(slices.DeleteFunc(o.Recent, func(t time.Time) bool { return a.Now.Sub(t) > 10*time.Second }), a.Now)
+	if len(o.Recent) < 3 {
+		return
+	}
+	o.Recent = nil
+	o.Until = a.Now.Add(30 * time.Second)
+	o.Every = 2 * 10 * time.Second / time.Duration(max(1, a.Recent))
+}

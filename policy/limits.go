@@ -1,0 +1,289 @@
+// Package policy decides: from the configuration, what a caller key has
+// learned and the present instant it makes a [Plan] for the next request, and
+// from an answer it learns. It is pure: it reads no clock and waits for
+// nothing.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/paceline-proxy/paceline/limiter"
+)
+
+// Limits is what a provider allows, as its user declares it. Every 0 means
+// the default of the provider's entry, and where that says nothing, no limit
+// of this kind.
+type Limits struct {
+	MaxPerSecond  int
+	MaxPerMinute  int
+	MaxPerHour    int
+	MaxPerDay     int
+	MaxConcurrent int
+	// Windows are any other rolling windows.
+	Windows []Window
+	// Pacing is how starts are spread inside the windows. The default is Even.
+	Pacing Pacing
+	// SafetyMargin is the fraction of each rate left unused, 0 to 0.9.
+	SafetyMargin float64
+	// WindowSlack lengthens the windows from ten seconds up, because requests
+	// take a varying time to arrive where they are counted. Negative: none.
+	WindowSlack time.Duration
+	// AbortHold is how long a request cut after it was sent goes on taking its
+	// place, since the provider works on it still. Negative: not at all.
+	AbortHold time.Duration
+	// Adaptive scales the declared limits after refusals that they do not
+	// explain.
+	Adaptive Adaptive
+}
+
+// A Window allows Calls requests in any span of Per.
+type Window struct {
+	Calls int
+	Per   time.Duration
+	// Slack lengthens the window. 0: the entry's WindowSlack, at most 2 % of
+	// Per. Negative: none.
+	Slack time.Duration
+}
+
+// Pacing is how starts are spread inside the windows.
+type Pacing string
+
+// The pacings.
+const (
+	// Even starts one request at a time, evenly: no bucket is small enough to
+	// be emptied by it.
+	Even Pacing = "even"
+	// Burst starts as fast as the windows and places allow.
+	Burst Pacing = "burst"
+)
+
+// Adaptive is the AIMD rule: Decrease multiplies the limits after a refusal,
+// at most once per Gap and never below Min; every Cooldown without one adds
+// Increase.
+type Adaptive struct {
+	Off      bool
+	Decrease float64       // 0.7
+	Min      float64       // 0.2
+	Increase float64       // 0.1
+	Cooldown time.Duration // 5 min
+	Gap      time.Duration // 5 s
+}
+
+// Or fills what l leaves open with what the entry's defaults say.
+func (l Limits) Or(d Limits) Limits {
+	l.MaxPerSecond = or(l.MaxPerSecond, d.MaxPerSecond)
+	l.MaxPerMinute = or(l.MaxPerMinute, d.MaxPerMinute)
+	l.MaxPerHour = or(l.MaxPerHour, d.MaxPerHour)
+	l.MaxPerDay = or(l.MaxPerDay, d.MaxPerDay)
+	l.MaxConcurrent = or(l.MaxConcurrent, d.MaxConcurrent)
+	if l.Windows == nil {
+		l.Windows = d.Windows
+	}
+	l.Pacing = or(l.Pacing, d.Pacing)
+	l.SafetyMargin = or(l.SafetyMargin, d.SafetyMargin)
+	l.WindowSlack = or(l.WindowSlack, d.WindowSlack)
+	l.AbortHold = or(l.AbortHold, d.AbortHold)
+	a, b := &l.Adaptive, d.Adaptive
+	a.Off = a.Off || b.Off
+	a.Decrease = or(a.Decrease, b.Decrease)
+	a.Min = or(a.Min, b.Min)
+	a.Increase = or(a.Increase, b.Increase)
+	a.Cooldown = or(a.Cooldown, b.Cooldown)
+	a.Gap = or(a.Gap, b.Gap)
+	return l
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// Validate reports every impossible value at once.
+func (l Limits) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"MaxPerSecond", l.MaxPerSecond}, {"MaxPerMinute", l.MaxPerMinute},
+		{"MaxPerHour", l.MaxPerHour}, {"MaxPerDay", l.MaxPerDay},
+		{"MaxConcurrent", l.MaxConcurrent},
+	} {
+		if n.value < 0 {
+			bad("%s is %d: give a positive number, or leave it out for no limit", n.name, n.value)
+		}
+	}
+	for i, w := range l.Windows {
+		if w.Calls <= 0 || w.Per <= 0 {
+			bad("Windows[%d] allows %d calls in %v: both must be positive", i, w.Calls, w.Per)
+		}
+	}
+	if l.Pacing != "" && l.Pacing != Even && l.Pacing != Burst {
+		bad("Pacing is %q: it is %q or %q", l.Pacing, Even, Burst)
+	}
+	// A margin beyond 0.9 is held at 0.9; one below zero is a mistake.
+	if !(l.SafetyMargin >= 0) || math.IsInf(l.SafetyMargin, 1) {
+		bad("SafetyMargin is %v: give a fraction from 0 to 0.9", l.SafetyMargin)
+	}
+	a := l.Adaptive
+	if !(a.Decrease >= 0 && a.Decrease < 1) || !(a.Min >= 0 && a.Min <= 1) || !(a.Increase >= 0 && a.Increase <= 1) ||
+		a.Cooldown < 0 || a.Gap < 0 {
+		bad("Adaptive is %+v: Decrease is below 1, Min and Increase from 0 to 1, durations positive", a)
+	}
+	return errors.Join(errs...)
+}
+
+// Declared reports whether any rate or number of places is declared.
+func (l Limits) Declared() bool { return l.DeclaresRate() || l.MaxConcurrent > 0 }
+
+// DeclaresRate reports whether any rate is declared.
+func (l Limits) DeclaresRate() bool { return len(l.windows()) > 0 }
+
+// Longest is the longest declared window, for those who keep evidence.
+func (l Limits) Longest() time.Duration {
+	longest := time.Minute
+	for _, w := range l.windows() {
+		longest = max(longest, w.Per)
+	}
+	return longest
+}
+
+// Exceeded reports whether the starts counted by within, in spans of each
+// declared window, go beyond a configured rate.
+func (l Limits) Exceeded(within func(per time.Duration) int) bool {
+	return slices.ContainsFunc(l.windows(), func(w Window) bool { return within(w.Per) > w.Calls })
+}
+
+// windows returns every declared window. Slack is what is to be added to Per.
+func (l Limits) windows() []Window {
+	slack := max(0, l.WindowSlack)
+	ws := make([]Window, 0, 4+len(l.Windows))
+	for _, w := range []Window{
+		{l.MaxPerSecond, time.Second, 0},
+		{l.MaxPerMinute, time.Minute, slack},
+		{l.MaxPerHour, time.Hour, slack},
+		{l.MaxPerDay, 24 * time.Hour, slack},
+	} {
+		if w.Calls > 0 {
+			ws = append(ws, w)
+		}
+	}
+	for _, w := range l.Windows {
+		switch {
+		case w.Slack == 0 && w.Per >= 10*time.Second:
+			w.Slack = min(slack, w.Per/50)
+		default:
+			w.Slack = max(0, w.Slack)
+		}
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// Margin is the fraction of a rate that is used.
+func (l Limits) margin() float64 { return 1 - min(max(0, l.SafetyMargin), 0.9) }
+
+// compile turns the declared limits into what a limiter is asked, with the
+// adaptive factor applied. bucket names where a unit counts.
+func (l Limits) compile(factor float64, bucket func(unit string) string) []limiter.Limit {
+	k := l.margin() * factor
+	limits := make([]limiter.Limit, 0, 6)
+	for _, w := range l.windows() {
+		limits = append(limits, rate(bucket(Requests), float64(w.Calls)*k, w.Per, w.Slack))
+	}
+	if l.Pacing != Burst {
+		if every := l.interval(k); every > 0 {
+			limits = append(limits, paced(bucket(Requests), every))
+		}
+	}
+	if l.MaxConcurrent > 0 {
+		limits = append(limits, places(bucket(Places), scaled(l.MaxConcurrent, factor)))
+	}
+	return limits
+}
+
+// rate is a window of n calls. A fraction of a call becomes one call in a
+// longer window, so that a factor always slows.
+func rate(bucket string, n float64, per, slack time.Duration) limiter.Limit {
+	// 15 × 0.8 must be 12 whatever the floating point makes of it.
+	if whole := math.Floor(n + 1e-9); whole >= 1 {
+		return limiter.Limit{Key: bucket, Calls: int(whole), Per: per + slack}
+	}
+	return limiter.Limit{Key: bucket, Calls: 1, Per: time.Duration(float64(per)/n) + slack}
+}
+
+// interval is the time between even starts under the declared windows of up
+// to a minute; longer ones leave room for hours that are not all alike.
+func (l Limits) interval(k float64) time.Duration {
+	var longest time.Duration
+	for _, w := range l.windows() {
+		if w.Per <= time.Minute {
+			longest = max(longest, share(w, k))
+		}
+	}
+	return longest
+}
+
+// tightest is the time between even starts under the shortest declared window
+// there is.
+func (l Limits) tightest(k float64) time.Duration {
+	if every := l.interval(k); every > 0 {
+		return every
+	}
+	ws := l.windows()
+	if len(ws) == 0 {
+		return 0
+	}
+	return share(slices.MinFunc(ws, func(a, b Window) int { return int(a.Per - b.Per) }), k)
+}
+
+// share is one call's part of a window.
+func share(w Window, k float64) time.Duration {
+	return max(1, time.Duration(float64(w.Per)/(float64(w.Calls)*k)))
+}
+
+// group is how far apart starts must be to be timed one by one. Below it they
+// go in small groups: a window of one runs from the actual start, so the
+// lateness of every start would be lost.
+const group = 100 * time.Millisecond
+
+// paced is a limit of one start per interval, or of a small group of starts
+// per as many intervals. Windows are whole milliseconds on every wire, so the
+// group's span is rounded up, which costs less than rounding each interval.
+func paced(bucket string, every time.Duration) limiter.Limit {
+	c := max(1, int((group+every-1)/every))
+	per := (time.Duration(c)*every + time.Millisecond - 1).Truncate(time.Millisecond)
+	return limiter.Limit{Key: bucket, Calls: c, Per: per}
+}
+
+func places(bucket string, n int) limiter.Limit {
+	return limiter.Limit{Key: bucket, Concurrent: n}
+}
+
+// scaled is a number of places under a factor, at least one.
+func scaled(n int, factor float64) int { return max(1, int(math.Round(float64(n)*factor))) }
+
+// merged joins limits of equal bucket and window to the smallest.
+func merged(limits []limiter.Limit) []limiter.Limit {
+	out := limits[:0]
+	for _, l := range limits {
+		i := slices.IndexFunc(out, func(o limiter.Limit) bool { return o.Key == l.Key && o.Per == l.Per })
+		switch {
+		case i < 0:
+			out = append(out, l)
+		case l.Per > 0:
+			out[i].Calls = min(out[i].Calls, l.Calls)
+		default:
+			out[i].Concurrent = min(out[i].Concurrent, l.Concurrent)
+		}
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/limiter"
+)
+
+// The units of the buckets that policy names.
+const (
+	Requests = "requests"
+	Places   = "places"
+)
+
+// Rules are what holds for one caller key.
+type Rules struct {
+	Limits Limits
+	Retry  Retry
+	// Bucket names where a unit of this caller key counts.
+	Bucket func(unit string) string
+}
+
+// A Plan is what policy says now for the next request of a caller key.
+type Plan struct {
+	Limits []limiter.Limit
+	// NotBefore is the earliest start, zero for now.
+	NotBefore time.Time
+	// Paused is true where NotBefore is the end of a pause of the caller key:
+	// a request waits for its turn in any case, for a pause only so long.
+	Paused bool
+	// Why says in a few words what NotBefore comes from.
+	Why string
+}
+
+// An Activity is what the line of a caller key is doing, in this process.
+type Activity struct {
+	// InFlight counts granted and unfinished requests.
+	InFlight int
+	// Waiting counts those in line, the asking one included.
+	Waiting int
+}
+
+// probeFor is how long a probe may go unanswered before it counts as
+// admitted: refusals are quick, answers are not.
+const probeFor = 2 * time.Second
+
+// Plan says what the next request of the caller key must fit, and when it may
+// be asked for.
+func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
+	r.expireProbe(s, now, a)
+	p := Plan{Limits: r.limits(s, now)}
+	switch {
+	case s.Pause.Active(now):
+		p.NotBefore, p.Paused = s.Pause.Until, true
+		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
+	case s.Probe.Needed && !s.Probe.Sent.IsZero():
+		p.NotBefore = s.Probe.Sent.Add(probeFor)
+		p.Why = "one probe at a time after a pause"
+	}
+	return p
+}
+
+// expireProbe counts a probe as admitted that has long gone unrefused.
+func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
+	if p := s.Probe; p.Needed && !p.Sent.IsZero() && !now.Before(p.Sent.Add(probeFor)) && !s.Pause.Active(now) {
+		r.leavePause(s, now, a)
+	}
+}
+
+// limits compiles everything that slows the key to limits.
+func (r Rules) limits(s *budget.State, now time.Time) []limiter.Limit {
+	factor := r.factor(s, now)
+	limits := r.Limits.compile(factor, r.Bucket)
+	slow := func(every time.Duration) {
+		if every > 0 {
+			limits = append(limits, paced(r.Bucket(Requests), every))
+		}
+	}
+	if s.Ramp.Left > 0 && now.Before(s.Ramp.Until) {
+		slow(r.rampInterval(s, factor))
+	}
+	if r.learns(s) {
+		slow(s.Spacing.Every)
+		if rate := s.Rate.PerSecond; rate > 0 {
+			slow(time.Duration(float64(time.Second) / rate))
+		}
+	}
+	if now.Before(s.Overload.Until) {
+		slow(s.Overload.Every)
+	}
+	if s.Places.N > 0 {
+		limits = append(limits, places(r.Bucket(Places), s.Places.N))
+	}
+	return merged(limits)
+}
+
+// Started books that a request of the key is being sent.
+func (r Rules) Started(s *budget.State, now time.Time) {
+	if s.Probe.Needed && s.Probe.Sent.IsZero() {
+		s.Probe.Sent = now
+	}
+	if s.Ramp.Left > 0 {
+		s.Ramp.Left--
+	}
+	r.use(s, now)
+}
+
+// leavePause ends the probing: the key is open, and those that waited for it
+// follow one by one.
+func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
+	s.Probe = budget.Probe{}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute)}
+	r.endEpisode(s, now)
+}
+
+// rampInterval is the declared, told or learned time between starts.
+func (r Rules) rampInterval(s *budget.State, factor float64) time.Duration {
+	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
+		return every
+	}
+	return toldInterval(s)
+}
+
+// toldInterval is the time between starts that the told limits of requests
+// come to.
+func toldInterval(s *budget.State) time.Duration {
+	var longest time.Duration
+	for _, b := range s.Readings {
+		if per := windowOf(b.Snapshot); b.Unit == Requests && per > 0 && per <= time.Hour && b.Limit != nil && *b.Limit > 0 {
+			longest = max(longest, per/time.Duration(*b.Limit))
+		}
+	}
+	return longest
+}

@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+)
+
+// Learning a rate where nothing is declared and nothing told.
+
+const (
+	// memory is how long a refusal or an unused rate is remembered.
+	memory = time.Hour
+	// The bounds of a spacing; below the least it is forgotten.
+	leastSpacing = 250 * time.Millisecond
+	mostSpacing  = 30 * time.Second
+)
+
+// learns reports whether the key has to find its rate out: none is declared
+// and no reading names a limit on requests.
+func (r Rules) learns(s *budget.State) bool {
+	if r.Limits.DeclaresRate() {
+		return false
+	}
+	for _, b := range s.Readings {
+		if b.Limit != nil && b.Unit == Requests && windowOf(b.Snapshot) <= time.Hour {
+			return false
+		}
+	}
+	return true
+}
+
+// endEpisode draws the lesson of a finished episode. The first has no rate to
+// cut: it leaves a spacing, forgiven by a few successes. A second within the
+// hour leaves a rate.
+func (r Rules) endEpisode(s *budget.State, now time.Time) {
+	e := &s.Episode
+	if !e.Open {
+		return
+	}
+	if r.learns(s) {
+		if since := now.Sub(e.Ended); s.Rate.PerSecond > 0 || !e.Ended.IsZero() && e.Began.Sub(e.Ended) < memory {
+			s.Rate = learned(s, now, since)
+			s.Spacing = budget.Spacing{Changed: now}
+		} else {
+			s.Spacing = budget.Spacing{Every: min(max(e.Wait, leastSpacing), mostSpacing), Changed: now}
+		}
+	}
+	*e = budget.Episode{Ended: now, Changed: now}
+}
+
+// learned is the rate after an episode that ends at now: what was admitted
+// since the last one ended, pauses included, under what was refused, and not
+// under half of what held before.
+func learned(s *budget.State, now time.Time, since time.Duration) budget.Rate {
+	e := s.Episode
+	rate := float64(max(1, e.Admitted)) / since.Seconds()
+	refused := s.Rate.PerSecond
+	if refused > 0 {
+		rate = max(min(0.95*refused, rate), refused/2)
+	} else {
+		refused = float64(max(1, e.AdmittedBefore)) / max(e.Began.Sub(e.Ended), time.Millisecond).Seconds()
+	}
+	return budget.Rate{PerSecond: rate, Refused: refused, Changed: now, Since: s.Rate.Since, Used: s.Rate.Used}
+}
+
+// raise lifts a learned rate with every ten admissions: slowly near the rate
+// that was refused, faster away from it.
+func (r Rules) raise(s *budget.State, a Answer) {
+	if s.Rate.PerSecond == 0 || s.Episode.Open || !a.Sent.After(s.Rate.Changed) {
+		return
+	}
+	if s.Rate.Admitted++; s.Rate.Admitted < 10 {
+		return
+	}
+	step := 1.1
+	if s.Rate.PerSecond >= 0.9*s.Rate.Refused {
+		step = 1.01
+	}
+	s.Rate.PerSecond *= step
+	s.Rate.Admitted, s.Rate.Changed = 0, a.Now
+}
+
+// relax halves the spacing with each success.
+func (r Rules) relax(s *budget.State, a Answer) {
+	if s.Spacing.Every == 0 || !a.Sent.After(s.Spacing.Changed) {
+		return
+	}
+	every := s.Spacing.Every / 2
+	if every < leastSpacing {
+		every = 0
+	}
+	s.Spacing = budget.Spacing{Every: every, Changed: a.Now}
+}
+
+// use counts starts under a learned rate, and forgets it after an hour of
+// using less than half.
+func (r Rules) use(s *budget.State, now time.Time) {
+	if s.Rate.PerSecond == 0 {
+		return
+	}
+	switch {
+	case s.Rate.Since.IsZero():
+		s.Rate.Since, s.Rate.Used = now, 0
+	case now.Sub(s.Rate.Since) >= memory:
+		if float64(s.Rate.Used) < s.Rate.PerSecond*memory.Seconds()/2 {
+			s.Rate = budget.Rate{}
+			return
+		}
+		s.Rate.Since, s.Rate.Used = now, 0
+	}
+	s.Rate.Used++
+}
