@@ -68,6 +68,13 @@ func (c *Caller) Use(now time.Time, f func(*State, *Starts) (changed bool)) {
 	c.flush(now)
 }
 
+// Paused reports whether the caller key is paused, as far as is known here.
+func (c *Caller) Paused(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Pause.Active(now)
+}
+
 // refresh takes in what other processes wrote.
 func (c *Caller) refresh(now time.Time) {
 	if c.book.Store == nil || !c.read.IsZero() && now.Sub(c.read) < readEvery {

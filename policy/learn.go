@@ -31,11 +31,27 @@ type Lesson struct {
 	Factor float64
 	// Changed is true where other processes should know.
 	Changed bool
+	// Eased is true where the next request may perhaps start sooner.
+	Eased bool
+}
+
+// eases are the parts of a state that hold requests up.
+type eases struct {
+	pause   budget.Pause
+	probe   budget.Probe
+	spacing time.Duration
+	rate    float64
+	places  int
+}
+
+func easesOf(s *budget.State) eases {
+	return eases{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
 }
 
 // Learn takes in an answer. Each rule is a few lines of its own below; all of
 // them obey that one answer teaches once.
 func (r Rules) Learn(s *budget.State, a Answer) Lesson {
+	before := easesOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
 	if !a.Lost {
@@ -80,6 +96,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 		r.resetProbe(s, a)
 	}
 	l.Factor = r.factor(s, a.Now)
+	l.Eased = easesOf(s) != before
 	return l
 }
 

@@ -17,9 +17,10 @@ const (
 )
 
 // learns reports whether the key has to find its rate out: none is declared
-// and no reading names a limit on requests.
+// and no reading names a limit on requests. Who wants no adaptation wants no
+// learning either.
 func (r Rules) learns(s *budget.State) bool {
-	if r.Limits.DeclaresRate() {
+	if r.Limits.Adaptive.Off || r.Limits.DeclaresRate() {
 		return false
 	}
 	for _, b := range s.Readings {

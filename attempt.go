@@ -1,0 +1,361 @@
+package paceline
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// statusClientLeft is the status logged for a request whose client left.
+const statusClientLeft = 499
+
+// A failure is why an attempt brought no head.
+type failure int
+
+const (
+	none         failure = iota
+	lost                 // the connection was lost
+	notConnected         // there was none: nothing was sent
+	noHead               // Timeouts.Header passed
+	capped               // Timeouts.Total passed
+)
+
+// The causes with which an attempt is cut.
+var (
+	errNotConnected = errors.New("no connection in time")
+	errNoHead       = errors.New("no answer in time")
+	errCapped       = errors.New("the duration cap has passed")
+	errIdle         = errors.New("the answer stopped coming")
+	errStalled      = errors.New("a refusal's body did not end")
+)
+
+// An attempt is one request that is sent, from its grant until its answer has
+// been read. It is settled exactly once, on every way out.
+type attempt struct {
+	call    *call
+	grant   gate.Grant
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	total   func() bool // stops the duration cap
+	record  Record
+	settled sync.Once
+
+	res      *http.Response
+	err      error
+	failure  failure
+	left     bool // the client left before the head
+	answered time.Time
+	reading  dialect.Reading
+	// body is the beginning of a refusal's body, whole where it ended in it.
+	body  []byte
+	whole bool
+
+	mu     sync.Mutex
+	renew  *time.Timer
+	closed bool
+}
+
+// How much of a refusal's body is read, and for how long.
+const (
+	maxRefusalBody  = 1 << 20
+	refusalBodyWait = 5 * time.Second
+)
+
+// send makes one attempt: steps 4 to 6. It returns when the head and what is
+// needed to judge it have been read.
+func (c *call) send(grant gate.Grant) *attempt {
+	a := &attempt{call: c, grant: grant, record: c.record()}
+	c.attempts++
+	r := &a.record
+	r.Attempt, r.Retry, r.Sent = c.attempts, c.attempts > 1, grant.At
+	if !c.queuedSince.IsZero() {
+		r.Queued = grant.At.Sub(c.queuedSince)
+	}
+	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
+	a.keepPlaces()
+	a.total = a.after(c.entry.Total, func() { a.cancel(errCapped) })
+
+	a.exchange()
+	a.answered = time.Now()
+	a.read()
+	a.learn()
+	return a
+}
+
+// exchange is the single place that sends.
+func (a *attempt) exchange() {
+	c := a.call
+	connected := func() bool { return true }
+	noConnection := func() { a.cancel(errNotConnected) }
+	ctx := httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connected = a.after(c.entry.Connect, noConnection) },
+		GotConn: func(httptrace.GotConnInfo) { connected() },
+	})
+	out, err := c.outgoing(ctx)
+	if err != nil {
+		a.err = err
+		return
+	}
+	head := a.after(c.entry.Header, func() { a.cancel(errNoHead) })
+	a.res, a.err = c.transport.base().RoundTrip(out)
+	head()
+	connected()
+}
+
+// after runs f when d has passed. A duration of zero or less is never.
+func (a *attempt) after(d time.Duration, f func()) (stop func() bool) {
+	if d <= 0 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(d, f).Stop
+}
+
+// read says what the answer means, or what its absence does.
+func (a *attempt) read() {
+	if a.err != nil {
+		a.reading = dialect.Reading{Class: dialect.Unavailable}
+		switch cause := context.Cause(a.ctx); {
+		case cause == errNotConnected:
+			a.failure = notConnected
+		case cause == errNoHead:
+			a.failure = noHead
+		case cause == errCapped:
+			a.failure = capped
+		case a.call.ctx.Err() != nil:
+			a.left = true
+		default:
+			a.failure = lost
+		}
+		return
+	}
+	h := dialect.Head{Status: a.res.StatusCode, Header: a.res.Header, Received: a.answered, Model: a.call.demand.Model}
+	if date, err := http.ParseTime(a.res.Header.Get("Date")); err == nil {
+		h.Date = date
+	}
+	if h.Status >= 400 {
+		a.readRefusal()
+	}
+	a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+}
+
+// readRefusal reads the beginning of a refusal's body.
+func (a *attempt) readRefusal() {
+	stalled := a.after(refusalBodyWait, func() { a.cancel(errStalled) })
+	defer stalled()
+	b, err := io.ReadAll(io.LimitReader(a.res.Body, maxRefusalBody+1))
+	a.body, a.whole = b, err == nil && len(b) <= maxRefusalBody
+}
+
+// decoded is a body as its provider wrote it.
+func decoded(h http.Header, body []byte) []byte {
+	if h.Get("Content-Encoding") != "gzip" {
+		return body
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return body
+	}
+	plain, _ := io.ReadAll(io.LimitReader(z, maxRefusalBody)) // a cut body is read as far as it goes
+	return plain
+}
+
+// learn tells everyone on the key what the answer says: step 6.
+func (a *attempt) learn() {
+	c := a.call
+	r := &a.record
+	r.Class, r.Wait, r.Told = a.reading.Class, a.reading.Wait, a.reading.Told
+	if a.res != nil {
+		r.Status = a.res.StatusCode
+	}
+	if c.kind == dialect.Catalog || a.left {
+		return
+	}
+	key := c.key.String()
+	activity := c.home.gate.Activity(key)
+	var l policy.Lesson
+	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {
+		l = c.rules.Learn(s, policy.Answer{
+			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
+			Recent: starts.Within(10*time.Second, a.answered),
+		})
+		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {
+			r.Evidence = a.evidence(starts, l)
+		}
+		return l.Changed
+	})
+	if !l.ThrottleUntil.IsZero() {
+		// The wait binds even where the caller has just left.
+		ctx := context.WithoutCancel(c.ctx)
+		c.transport.warn("a stated wait did not reach the limiter", c.home.gate.Throttle(ctx, key, l.ThrottleUntil))
+	}
+	if c.caller.Paused(a.answered) {
+		if held := a.refusal(c); held != nil && len(held.body) <= maxHeldBody {
+			c.home.hold(c.key, held)
+		}
+	}
+	if l.Eased {
+		c.home.gate.Wake(key)
+	}
+}
+
+// evidence is what our own sending looked like when a refusal came. A span
+// ends when it came, or early enough to hold the refused start.
+func (a *attempt) evidence(starts *budget.Starts, l policy.Lesson) *Evidence {
+	within := func(per time.Duration) int {
+		end := a.answered
+		if last := a.grant.At.Add(per - 1); last.Before(end) {
+			end = last
+		}
+		return starts.Within(per, end)
+	}
+	return &Evidence{
+		UnderLimit: !a.call.rules.Limits.Exceeded(within),
+		Sent60s:    within(time.Minute), Sent1s: within(time.Second),
+		Factor: l.Factor, Adapted: l.Lowered,
+	}
+}
+
+// keepPlaces renews the permit for as long as the attempt lives.
+func (a *attempt) keepPlaces() {
+	if a.grant.Permit == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.renew = time.AfterFunc(renewEvery, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.closed {
+			return
+		}
+		g := a.call.home.gate
+		a.call.transport.warn("a permit was not renewed", g.Renew(context.WithoutCancel(a.call.ctx), a.grant, holdFor))
+		a.renew.Reset(renewEvery)
+	})
+}
+
+// settle ends the attempt: it releases the permit, or holds it for a while
+// where the provider works on, and writes the record. cause is nil where the
+// answer was read to its end.
+func (a *attempt) settle(cause error) {
+	a.settled.Do(func() {
+		a.total()
+		r := &a.record
+		r.Done = time.Now()
+		running := false
+		switch {
+		case cause == nil:
+		case errors.Is(cause, errCapped), errors.Is(cause, errNoHead):
+			r.Status, r.Timeout, running = http.StatusGatewayTimeout, true, true
+			r.Error = cause.Error()
+		case errors.Is(cause, errLeft):
+			r.Status, r.Aborted, running = statusClientLeft, true, true
+		default:
+			r.Error = cause.Error()
+		}
+		a.release(running)
+		a.cancel(context.Canceled)
+		if a.call.kind != dialect.Catalog {
+			a.call.transport.log(*r)
+		}
+	})
+}
+
+// errLeft is the cause of an attempt whose client left after it was sent.
+var errLeft = errors.New("the client left")
+
+// release gives the attempt's places back, at once or, where the provider is
+// still working for it, after the entry's AbortHold.
+func (a *attempt) release(running bool) {
+	a.mu.Lock()
+	a.closed = true
+	if a.renew != nil {
+		a.renew.Stop()
+	}
+	a.mu.Unlock()
+	c := a.call
+	if c.kind == dialect.Catalog {
+		return
+	}
+	ctx := context.WithoutCancel(c.ctx)
+	free := func() {
+		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant))
+	}
+	hold := c.entry.AbortHold
+	if !running || hold <= 0 || a.grant.Permit == "" {
+		free()
+		return
+	}
+	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
+	time.AfterFunc(hold, free)
+}
+
+// discard settles an attempt that is followed by another.
+func (a *attempt) discard() {
+	if a.res != nil {
+		a.res.Body.Close()
+	}
+	a.settle(a.cause())
+}
+
+// cause is what ended an attempt without a head, nil where there was one.
+func (a *attempt) cause() error {
+	switch {
+	case a.left:
+		return errLeft
+	case a.failure == capped:
+		return errCapped
+	case a.failure == noHead:
+		return errNoHead
+	case a.err != nil:
+		return a.err
+	}
+	return nil
+}
+
+// respond hands the answer of the last attempt to the caller: step 7. The
+// attempt is settled when its body has been read.
+func (a *attempt) respond(giveUp bool) (*http.Response, error) {
+	c := a.call
+	if a.err != nil {
+		a.settle(a.cause())
+		switch {
+		case a.left:
+			return nil, a.err
+		case a.failure == capped:
+			return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil
+		case a.failure == noHead:
+			return timedOut(c, c.entry.Header, "the provider sent no answer in time"), nil
+		}
+		return nil, fmt.Errorf("paceline: sending to %s: %w", c.entry.Name, a.err)
+	}
+	// The attempt lets go of the answer, so that an answer that its caller
+	// forgets can be found to be forgotten.
+	res := a.res
+	a.res = nil
+	if a.body != nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(a.body), res.Body), res.Body}
+	}
+	c.mark(res.Header, giveUp && res.StatusCode >= 400)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		a.settle(nil) // the connection is the caller's now
+		return res, nil
+	}
+	res.Body = a.stream(res.Header, res.Body)
+	return res, nil
+}

@@ -1,0 +1,224 @@
+package paceline
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// A call is one request on its way, through all its attempts.
+type call struct {
+	transport *Transport
+	home      *home
+	req       *http.Request
+	ctx       context.Context
+	id        string
+	arrived   time.Time
+	deadline  time.Time // the end of the caller's patience, zero for none
+
+	entry      *entry
+	kind       dialect.Kind
+	demand     dialect.Demand
+	key        callerKey
+	credential string // a name that may be logged
+	caller     *budget.Caller
+	rules      policy.Rules
+	payload    *payload
+
+	tally       policy.Tally
+	attempts    int
+	queuedSince time.Time
+	notBefore   time.Time
+	last        *refusal // what the latest attempt met
+}
+
+// newCall routes a request and says what it may cost: steps 1 and 2. The
+// request's body is taken over or closed.
+func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
+	defer func() {
+		if err != nil && req.Body != nil {
+			req.Body.Close()
+		}
+	}()
+	if req.URL == nil || req.URL.Host == "" {
+		return nil, fmt.Errorf("paceline: the request has no host in its URL")
+	}
+	e, err := t.route(req)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{
+		transport: t, home: t.home, req: req, ctx: req.Context(), entry: e,
+		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
+		rules: policy.Rules{Limits: e.Limits, Retry: e.Retry},
+	}
+	if err := c.patience(req.Header); err != nil {
+		return nil, err
+	}
+	most := t.MaxReplayBytes
+	if most <= 0 {
+		most = defaultMaxReplay
+	}
+	var head []byte
+	if c.payload, head, err = readPayload(req, most); err != nil {
+		return nil, err
+	}
+	c.demand = e.dialect.DemandOf(req, head)
+	id := credentialID(e, req)
+	c.credential = t.home.credentialName(e.Name, id)
+	c.key = callerOf(e, id, c.demand.Model)
+	if c.kind == dialect.Other {
+		c.key.scope = scopeOther
+		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
+	}
+	c.rules.Bucket = c.key.bucket
+	c.caller = t.home.book.Caller(c.key.String())
+	return c, nil
+}
+
+// patience reads how long the caller waits: the least of its context's
+// deadline and what its headers say.
+func (c *call) patience(h http.Header) error {
+	c.deadline, _ = c.ctx.Deadline()
+	if v := h.Get("X-Paceline-Max-Wait"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return fmt.Errorf("paceline: X-Paceline-Max-Wait is %q: give a duration such as 90s or 10m", v)
+		}
+		if by := c.arrived.Add(d); c.deadline.IsZero() || by.Before(c.deadline) {
+			c.deadline = by
+		}
+	}
+	switch v := h.Get("X-Paceline-Wait-For-Capacity"); v {
+	case "", "0":
+	case "1":
+		c.rules.Retry.WaitForCapacity = true
+	default:
+		return fmt.Errorf("paceline: X-Paceline-Wait-For-Capacity is %q: it is 1 or 0", v)
+	}
+	return nil
+}
+
+// plan is what holds for the next start of the call's key.
+func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
+	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) bool {
+		p = c.rules.Plan(s, now, a)
+		return false
+	})
+	return p
+}
+
+// started books a start, before the next in line may ask.
+func (c *call) started(at time.Time) {
+	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
+		c.rules.Started(s, at)
+		starts.Add(at, c.rules.Limits.Longest())
+		return s.Probe.Needed // another process must not probe as well
+	})
+}
+
+// repeatable reports whether a failure of the request may be repeated: what it
+// asks for must not happen twice, or be something that is stored nowhere.
+func (c *call) repeatable(f failure) bool {
+	if !c.payload.repeatable() {
+		return false
+	}
+	switch {
+	case f == notConnected, c.req.Header.Get("Idempotency-Key") != "":
+		return true
+	case f == noHead:
+		return false // it may be running still
+	case c.kind == dialect.Inference:
+		return true
+	}
+	return c.req.Method == http.MethodGet || c.req.Method == http.MethodHead
+}
+
+// judge says whether an attempt is followed by another.
+func (c *call) judge(a *attempt) policy.Verdict {
+	if a.left || a.reading.Class == dialect.OK || a.failure == capped || c.kind == dialect.Catalog {
+		return policy.Verdict{}
+	}
+	own := c.home.gate.Activity(c.key.String()).InFlight - 1
+	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure), own)
+	if !v.Again {
+		return v
+	}
+	if !c.payload.repeatable() {
+		return policy.Verdict{} // but its caller may have it still
+	}
+	if !c.bears(v, time.Now()) {
+		return policy.Verdict{GiveUp: true}
+	}
+	c.notBefore = v.NotBefore
+	return v
+}
+
+// bears reports whether the caller is patient enough for another attempt, as
+// far as one can say now: a refusal is better handed back whole than held.
+func (c *call) bears(v policy.Verdict, now time.Time) bool {
+	p := c.plan(now, c.home.gate.Activity(c.key.String()))
+	if most := c.rules.Retry.Patience(); p.Paused && most >= 0 && p.NotBefore.Sub(now) > most {
+		return false
+	}
+	earliest := v.NotBefore
+	if p.NotBefore.After(earliest) {
+		earliest = p.NotBefore
+	}
+	return c.deadline.IsZero() || !earliest.After(c.deadline)
+}
+
+// keep lets go of an attempt that another follows, but for what is needed to
+// hand its refusal back after all.
+func (c *call) keep(a *attempt) {
+	c.last = a.refusal(c)
+	a.discard()
+}
+
+// record is the beginning of a row about the call.
+func (c *call) record() Record {
+	h := c.req.Header
+	return Record{
+		ID: c.id, Arrived: c.arrived,
+		Provider: c.entry.Name, Credential: c.credential, Account: c.entry.Account,
+		Scope: c.key.scope, Model: c.demand.Model,
+		Client: h.Get("X-Paceline-Client"), Purpose: h.Get("X-Paceline-Purpose"),
+		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
+	}
+}
+
+// logUnsent writes the row of a call that was never sent.
+func (c *call) logUnsent(status int, why error) {
+	if c.attempts > 0 {
+		return // its attempts have their rows
+	}
+	r := c.record()
+	r.Done, r.Status, r.NotSent, r.Error = time.Now(), status, true, why.Error()
+	r.Queued = r.Done.Sub(c.arrived)
+	r.Aborted = status == statusClientLeft
+	c.transport.log(r)
+}
+
+// outgoing is the request of one attempt: the caller's own with another body
+// and without what is meant for us.
+func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
+	body, length, err := c.payload.open()
+	if err != nil {
+		return nil, err
+	}
+	out := c.req.Clone(ctx)
+	out.Body, out.ContentLength, out.GetBody = body, length, nil
+	for name := range out.Header {
+		if strings.HasPrefix(strings.ToLower(name), "x-paceline-") {
+			delete(out.Header, name)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,151 @@
+package paceline
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/memory"
+)
+
+// A home is what all Transports over one limiter and store share: the lines,
+// what the caller keys have learned, and the refusals that made their pauses.
+type home struct {
+	gate *gate.Gate
+	book budget.Book
+
+	mu    sync.Mutex
+	held  map[string]*refusal // by caller key
+	names map[string]string   // of credentials, by provider and id
+	given map[string]int      // how many names a provider's credentials have
+}
+
+// credentialName is what a log may call a credential: openai#1.
+func (h *home) credentialName(provider, id string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := provider + " " + id
+	if _, ok := h.names[key]; !ok {
+		if h.names == nil {
+			h.names, h.given = make(map[string]string), make(map[string]int)
+		}
+		h.given[provider]++
+		h.names[key] = fmt.Sprintf("%s#%d", provider, h.given[provider])
+	}
+	return h.names[key]
+}
+
+// hold keeps the refusal that made a pause for those who meet the pause.
+func (h *home) hold(key callerKey, r *refusal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held == nil {
+		h.held = make(map[string]*refusal)
+	}
+	h.held[key.String()] = r
+}
+
+func (h *home) holding(key callerKey) *refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held[key.String()]
+}
+
+// The homes and gates in use in this process. There is one gate per limiter,
+// so a second store over a limiter gets the gate of the first.
+var shared struct {
+	sync.Mutex
+	homes registry[homeKey, home]
+	gates registry[limiter.Limiter, gate.Gate]
+	// memory is the limiter of Transports that name none, used when it was
+	// last asked for, and home that of Transports that name no store either.
+	memory *memory.Limiter
+	home   *home
+	used   time.Time
+}
+
+type homeKey struct {
+	limiter limiter.Limiter
+	store   budget.Store
+}
+
+// homeOf returns the home of a limiter and store, either of which may be nil.
+func homeOf(l limiter.Limiter, s budget.Store, logger *slog.Logger) *home {
+	shared.Lock()
+	defer shared.Unlock()
+	if l == nil {
+		if l = processMemory(); s == nil {
+			return shared.home
+		}
+	}
+	if !hashable(l) || !hashable(s) {
+		return newHome(gate.New(l), s, logger)
+	}
+	return shared.homes.get(homeKey{l, s}, func() *home {
+		return newHome(shared.gates.get(l, func() *gate.Gate { return gate.New(l) }), s, logger)
+	})
+}
+
+// processMemory is the one memory limiter of the process. In a synctest bubble
+// time starts anew, which no clock outside one does: a bubble gets a limiter
+// of its own, and so does what comes after it.
+func processMemory() limiter.Limiter {
+	now := time.Now()
+	if d := now.Sub(shared.used); shared.memory == nil || d < 0 || d > 10*365*24*time.Hour {
+		shared.memory = memory.New()
+		g := gate.New(shared.memory)
+		shared.gates.put(shared.memory, g)
+		shared.home = newHome(g, nil, nil)
+	}
+	shared.used = now
+	return shared.memory
+}
+
+func newHome(g *gate.Gate, s budget.Store, logger *slog.Logger) *home {
+	h := &home{gate: g}
+	h.book.Store = s
+	if logger != nil {
+		h.book.Fault = func(err error) { logger.Warn("the store of learned state failed", "error", err) }
+	}
+	return h
+}
+
+// hashable reports whether an interface value can be a map's key.
+func hashable(v any) bool { return v == nil || reflect.TypeOf(v).Comparable() }
+
+// A registry finds what is in use by a key, and forgets what no longer is.
+type registry[K comparable, V any] struct {
+	m map[K]weak.Pointer[V]
+}
+
+// get returns the value of a key, made where there is none. The caller holds
+// the lock of shared.
+func (r *registry[K, V]) get(key K, create func() *V) *V {
+	if v := r.m[key].Value(); v != nil {
+		return v
+	}
+	v := create()
+	r.put(key, v)
+	return v
+}
+
+func (r *registry[K, V]) put(key K, v *V) {
+	if r.m == nil {
+		r.m = make(map[K]weak.Pointer[V])
+	}
+	r.m[key] = weak.Make(v)
+	runtime.AddCleanup(v, func(key K) {
+		shared.Lock()
+		defer shared.Unlock()
+		if r.m[key].Value() == nil {
+			delete(r.m, key)
+		}
+	}, key)
+}

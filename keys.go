@@ -1,0 +1,59 @@
+package paceline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// scopeOther is the scope of requests that generate nothing but are worth a
+// line of their own: counting tokens, moving files, polling batches.
+const scopeOther = "~other"
+
+// A callerKey is who a request is made as. Its line, throttles, factor and
+// learned values belong to it.
+type callerKey struct {
+	provider, account, scope string
+}
+
+// String joins the parts so that no two keys collide.
+func (k callerKey) String() string {
+	return url.PathEscape(k.provider) + "/" + url.PathEscape(k.account) + "/" + url.PathEscape(k.scope)
+}
+
+// bucket is where a unit of the key counts.
+func (k callerKey) bucket(unit string) string { return k.String() + "/" + unit }
+
+// callerOf says who a request to an entry is made as. credential is the id of
+// the credential it carries.
+func callerOf(e *entry, credential, model string) callerKey {
+	k := callerKey{provider: e.Name, account: orElse(e.Account, credential)}
+	if e.Scope == ScopeModel {
+		k.scope = scopeOf(model)
+	}
+	return k
+}
+
+// credentialID names a credential without telling it: the first 8 hex digits
+// of the SHA-256 of what is stable in it. Requests without one share an empty
+// id.
+func credentialID(e *entry, r *http.Request) string {
+	stable := e.dialect.CredentialOf(r.Header, r.URL)
+	if stable == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(stable))
+	return hex.EncodeToString(sum[:4])
+}
+
+// dated matches the date at the end of a model's name: -20250514, @20250514,
+// -2025-05-14.
+var dated = regexp.MustCompile(`[-@](20\d{2}-?\d{2}-?\d{2})$`)
+
+// scopeOf is a model without what does not change its limits.
+func scopeOf(model string) string {
+	return dated.ReplaceAllString(strings.ToLower(model), "")
+}

@@ -1,0 +1,276 @@
+package paceline
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// The parts of a provider's entry.
+type (
+	// Limits is what a provider allows.
+	Limits = policy.Limits
+	// Window is a rolling window of any length.
+	Window = policy.Window
+	// Adaptive is how declared limits give way to refusals they do not explain.
+	Adaptive = policy.Adaptive
+	// Retry is how long and how often one request is tried.
+	Retry = policy.Retry
+	// Timeouts bound one attempt.
+	Timeouts = policy.Timeouts
+)
+
+// The pacings of Limits.
+const (
+	Even  = policy.Even
+	Burst = policy.Burst
+)
+
+// A Provider is one entry: where requests go, how it speaks, what it allows.
+// Several entries may name one BaseURL, each with limits of its own;
+// [Transport.Route] tells them apart.
+type Provider struct {
+	// Name of the entry. The names of the built-in entries ("openai",
+	// "anthropic", "openference") bring their defaults along.
+	Name string
+	// BaseURL is the beginning of the URLs that belong to the entry. Empty:
+	// that of the built-in entry.
+	BaseURL string
+	// Dialect names how the provider speaks. Empty: as its host suggests.
+	Dialect string
+	// Scope is what a line, its throttles and its learned values belong to.
+	// Empty: the provider where a rate is declared, else each model.
+	Scope Scope
+	// Account names whom the provider meters. Credentials of one account share
+	// limits and throttles. Empty: each credential is an account.
+	Account string
+
+	Limits
+	Retry
+	Timeouts
+}
+
+// A Scope is how finely a provider is divided into lines.
+type Scope string
+
+// The scopes.
+const (
+	ScopeProvider Scope = "provider"
+	ScopeModel    Scope = "model"
+)
+
+// What holds where an entry says nothing.
+var (
+	defaultRetry    = Retry{Max: 6, Max5xx: 2, Base: 2 * time.Second, MaxWait: 10 * time.Minute, Overload: 2 * time.Minute}
+	defaultTimeouts = Timeouts{Connect: 10 * time.Second, Idle: 5 * time.Minute, Total: 30 * time.Minute}
+	defaultLimits   = Limits{
+		WindowSlack: time.Second,
+		AbortHold:   15 * time.Second,
+		Adaptive:    Adaptive{Decrease: 0.7, Min: 0.2, Increase: 0.1, Cooldown: 5 * time.Minute, Gap: 5 * time.Second},
+	}
+	// A server on this machine or network counts at once and stops when its
+	// client leaves.
+	localLimits = Limits{WindowSlack: -1, AbortHold: -1}
+)
+
+// builtin are the entries that ship with limits of their own.
+var builtin = []Provider{{
+	Name:    "openference",
+	BaseURL: "https://api.openference.com/v1",
+	Dialect: "openai",
+	Limits: Limits{
+		MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
+		Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
+	},
+	Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
+}}
+
+// An entry is a Provider with everything filled in.
+type entry struct {
+	Provider
+	base    *url.URL
+	dialect *dialect.Dialect
+}
+
+// complete fills in an entry, or reports everything wrong with it.
+func (p Provider) complete() (*entry, error) {
+	var errs []error
+	if p.Name == "" {
+		errs = append(errs, errors.New("a provider needs a Name"))
+	}
+	for _, b := range builtin {
+		if b.Name == p.Name {
+			p.BaseURL = orElse(p.BaseURL, b.BaseURL)
+			p.Dialect = orElse(p.Dialect, b.Dialect)
+			p.Limits, p.Retry = p.Limits.Or(b.Limits), p.Retry.Or(b.Retry)
+		}
+	}
+	e := &entry{dialect: dialect.Generic}
+	if d, ok := dialect.ByName(p.Name); ok {
+		e.dialect = d
+		if p.BaseURL == "" && len(d.Hosts) > 0 {
+			p.BaseURL = "https://" + d.Hosts[0]
+		}
+	}
+	var err error
+	if e.base, err = url.Parse(p.BaseURL); err != nil || e.base.Host == "" {
+		errs = append(errs, fmt.Errorf("BaseURL %q: give an absolute URL such as https://api.example.com/v1", p.BaseURL))
+		e.base = &url.URL{}
+	} else if e.dialect == dialect.Generic {
+		e.dialect = dialect.ByHost(e.base.Hostname())
+	}
+	if p.Dialect != "" {
+		d, ok := dialect.ByName(p.Dialect)
+		if !ok {
+			errs = append(errs, fmt.Errorf("dialect %q is not known: it is one of %s", p.Dialect, dialectNames()))
+		}
+		e.dialect = d
+	}
+	if p.Scope != "" && p.Scope != ScopeProvider && p.Scope != ScopeModel {
+		errs = append(errs, fmt.Errorf("scope is %q: it is %q or %q", p.Scope, ScopeProvider, ScopeModel))
+	}
+	errs = append(errs, p.Limits.Validate(), p.Retry.Validate())
+	if local(e.base.Hostname()) {
+		p.Limits = p.Limits.Or(localLimits)
+	}
+	p.Limits = p.Limits.Or(defaultLimits)
+	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
+	if p.Scope == "" {
+		p.Scope = ScopeModel
+		if p.DeclaresRate() {
+			p.Scope = ScopeProvider
+		}
+	}
+	e.Provider = p
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("provider %q: %w", p.Name, err)
+	}
+	return e, nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func dialectNames() string {
+	names := make([]string, len(dialect.All))
+	for i, d := range dialect.All {
+		names[i] = d.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// local reports whether a host is this machine or its network.
+func local(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+}
+
+// covers reports whether a URL belongs to the entry.
+func (e *entry) covers(u *url.URL) bool {
+	if !strings.EqualFold(hostPort(e.base), hostPort(u)) {
+		return false
+	}
+	base := strings.TrimSuffix(path.Clean("/"+e.base.Path), "/")
+	return base == "" || u.Path == base || strings.HasPrefix(u.Path, base+"/")
+}
+
+// hostPort is a URL's host with its port, said or not.
+func hostPort(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Host
+	}
+	if u.Scheme == "http" {
+		return net.JoinHostPort(u.Hostname(), "80")
+	}
+	return net.JoinHostPort(u.Hostname(), "443")
+}
+
+// entries are the completed entries of a Transport.
+type entries struct {
+	declared []*entry
+	builtin  []*entry
+}
+
+func complete(ps []Provider) (*entries, error) {
+	es := &entries{}
+	var errs []error
+	seen := make(map[string]bool)
+	for _, p := range ps {
+		e, err := p.complete()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if seen[p.Name] {
+			errs = append(errs, fmt.Errorf("provider %q is given twice", p.Name))
+		}
+		seen[p.Name] = true
+		es.declared = append(es.declared, e)
+	}
+	for _, p := range builtin {
+		if !seen[p.Name] {
+			e, err := p.complete()
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			es.builtin = append(es.builtin, e)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("paceline: %w", err)
+	}
+	return es, nil
+}
+
+// named returns the entry of a name.
+func (es *entries) named(name string) (*entry, error) {
+	for _, e := range append(es.declared[:len(es.declared):len(es.declared)], es.builtin...) {
+		if e.Name == name {
+			return e, nil
+		}
+	}
+	if d, ok := dialect.ByName(name); ok && len(d.Hosts) > 0 {
+		return Provider{Name: name}.complete()
+	}
+	return nil, fmt.Errorf("paceline: Route names provider %q, which is not declared", name)
+}
+
+// of returns the entry a URL belongs to: the declared one with the longest
+// matching base, else a built-in one, else one made up from the host.
+func (es *entries) of(u *url.URL) (*entry, error) {
+	var found *entry
+	for _, e := range es.declared {
+		if e.covers(u) && (found == nil || len(e.base.Path) > len(found.base.Path)) {
+			found = e
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	for _, e := range es.builtin {
+		if e.covers(u) {
+			return e, nil
+		}
+	}
+	p := Provider{Name: u.Host, BaseURL: u.Scheme + "://" + u.Host}
+	if d := dialect.ByHost(u.Hostname()); d != dialect.Generic {
+		p.Name = d.Name
+	}
+	return p.complete()
+}

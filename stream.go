@@ -1,0 +1,140 @@
+package paceline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A stream is the body of an answer on its way to the caller, byte for byte.
+// It watches for the end, by which the attempt is settled, and for silence.
+type stream struct {
+	body    io.ReadCloser
+	attempt *attempt
+	events  bool // server-sent events
+	idle    time.Duration
+
+	mu     sync.Mutex
+	tail   []byte // the latest bytes of an event stream
+	err    error  // what every Read returns from now on
+	closed bool
+}
+
+// lastTail is how much of an event stream is remembered to see its end.
+const lastTail = 256
+
+// stream wraps the body of the answer.
+func (a *attempt) stream(h http.Header, body io.ReadCloser) io.ReadCloser {
+	if body == http.NoBody {
+		a.settle(nil)
+		return body
+	}
+	s := &stream{
+		body: body, attempt: a, idle: a.call.entry.Idle,
+		events: strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"),
+	}
+	// Where the attempt is cut, and nobody reads, its place is freed
+	// nevertheless; so it is where the caller forgets the body altogether.
+	// Neither refers to the stream, which would keep it from being forgotten.
+	context.AfterFunc(a.ctx, func() { a.settle(a.cutBy()) })
+	runtime.AddCleanup(s, func(a *attempt) { a.cancel(errLeft) }, a)
+	return s
+}
+
+// cutBy is why the attempt's context has ended.
+func (a *attempt) cutBy() error {
+	if a.call.ctx.Err() != nil {
+		return errLeft
+	}
+	return context.Cause(a.ctx)
+}
+
+// Read hands on the next bytes as they came.
+func (s *stream) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	quiet := s.attempt.after(s.idle, func() { s.attempt.cancel(errIdle) })
+	n, err := s.body.Read(p)
+	quiet()
+	if s.events && n > 0 {
+		s.mu.Lock()
+		s.tail = append(s.tail, p[:n]...)
+		s.tail = s.tail[max(0, len(s.tail)-lastTail):]
+		s.mu.Unlock()
+	}
+	if err != nil {
+		err = s.ended(err)
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	}
+	return n, err
+}
+
+// ended settles the attempt by how its body ended, and says so to the reader.
+func (s *stream) ended(err error) error {
+	a := s.attempt
+	if errors.Is(err, io.EOF) {
+		a.settle(nil)
+		return err
+	}
+	cause := fmt.Errorf("the answer was cut: %w", err)
+	if a.ctx.Err() != nil {
+		cause = a.cutBy()
+	}
+	a.settle(cause)
+	switch cause {
+	case errCapped:
+		return fmt.Errorf("paceline: %w: the answer took longer than %v", errCapped, a.call.entry.Total)
+	case errIdle:
+		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle)
+	}
+	return err
+}
+
+// linger is how long Close waits for the end of an answer that may have come
+// already: readers of JSON often stop at the last brace.
+const linger = 100 * time.Millisecond
+
+// Close ends the answer. Before its end that is the client leaving.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	read, tail := s.err != nil, string(s.tail)
+	first := !s.closed
+	s.closed = true
+	if s.err == nil {
+		s.err = http.ErrBodyReadAfterClose
+	}
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if !read && (!s.events || finished(tail)) {
+		quiet := s.attempt.after(linger, func() { s.attempt.cancel(errLeft) })
+		n, err := io.Copy(io.Discard, io.LimitReader(s.body, 64<<10))
+		quiet()
+		if err == nil && n < 64<<10 || s.events {
+			s.attempt.settle(nil)
+		}
+	}
+	err := s.body.Close()
+	s.attempt.settle(errLeft)
+	return err
+}
+
+// finished reports whether an event stream has said all it has to say.
+func finished(tail string) bool {
+	return strings.Contains(tail, "data: [DONE]") || strings.Contains(tail, "data:[DONE]") ||
+		strings.Contains(tail, "message_stop") || strings.Contains(tail, "response.completed")
+}
+

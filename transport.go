@@ -1,0 +1,193 @@
+package paceline
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/limiter"
+)
+
+// A Transport is an http.RoundTripper that keeps its requests inside the
+// providers' rate limits: requests wait for their turn, and refused ones are
+// repeated when the provider's own wait is over.
+//
+// Declared rates bind one process, unless Limiter is one that several share.
+//
+// The zero value works: known hosts are read in their dialect, all others in
+// the generic one, and rates that nobody declared are learned from refusals.
+// All Transports of a process without a Limiter of their own share one.
+//
+// RoundTrip returns an error only for what went wrong in the transport or with
+// the request's context. A provider's refusal is returned as it came; a request
+// that was not sent at all gets a refusal in its place, with the header
+// X-Paceline-Refused. The request is not changed, and its body is closed on
+// every path. The answer's body must be closed, as with any RoundTripper.
+//
+// A context bounds the waiting as well as the answer. So does
+// http.Client.Timeout, which is often shorter than a wait is worth: prefer a
+// context with a deadline.
+//
+// A program that sends the header X-Paceline-Max-Wait (a duration such as 90s)
+// is refused at once where its turn cannot come in time;
+// X-Paceline-Wait-For-Capacity: 1 waits without bound. No header that begins
+// with X-Paceline reaches a provider.
+type Transport struct {
+	// Base sends the requests. nil is http.DefaultTransport.
+	Base http.RoundTripper
+	// Limiter holds the counts. nil is one in memory, shared by the process.
+	Limiter limiter.Limiter
+	// Store shares what refusals and answers taught. nil keeps it in the
+	// process.
+	Store budget.Store
+	// Providers are the declared entries.
+	Providers []Provider
+	// Route names the entry of a request. nil, or no route: by its URL.
+	Route func(*http.Request) ([]Route, error)
+	// MaxReplayBytes bounds the request bodies kept for a repeat; larger ones
+	// are sent once. 0 is 32 MiB.
+	MaxReplayBytes int64
+	// Log is handed a record of each attempt when it ends, from the goroutine
+	// that ended it. It must not block.
+	Log func(Record)
+	// Logger hears of what is wrong but stops no request. nil is silence.
+	Logger *slog.Logger
+
+	once    sync.Once
+	home    *home
+	entries *entries
+	err     error
+}
+
+// A Route says where a request goes.
+type Route struct {
+	// Provider is the name of an entry. Empty: as the URL says.
+	Provider string
+}
+
+// RoundTrip sends one request, as often and as late as the provider's limits
+// ask for. It is the one path of every request.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c, err := t.newCall(req)
+	if err != nil {
+		return nil, err
+	}
+	defer c.payload.close()
+	for {
+		grant, err := c.enter()
+		if err != nil {
+			return c.unsent(err)
+		}
+		a := c.send(grant)
+		if verdict := c.judge(a); !verdict.Again {
+			return a.respond(verdict.GiveUp)
+		}
+		c.keep(a)
+	}
+}
+
+func (t *Transport) init() {
+	t.home = homeOf(t.Limiter, t.Store, t.Logger)
+	t.entries, t.err = complete(t.Providers)
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func (t *Transport) log(r Record) {
+	if t.Log != nil {
+		t.Log(r)
+	}
+}
+
+func (t *Transport) warn(msg string, err error) {
+	if t.Logger != nil && err != nil {
+		t.Logger.Warn(msg, "error", err)
+	}
+}
+
+// route finds the entry of a request.
+func (t *Transport) route(req *http.Request) (*entry, error) {
+	t.once.Do(t.init)
+	if t.err != nil {
+		return nil, t.err
+	}
+	if t.Route == nil {
+		return t.entries.of(req.URL)
+	}
+	routes, err := t.Route(req)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("paceline: choosing a route: %w", err)
+	case len(routes) > 1:
+		return nil, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
+	case len(routes) == 0 || routes[0].Provider == "":
+		return t.entries.of(req.URL)
+	}
+	return t.entries.named(routes[0].Provider)
+}
+
+// enter stands in line for the next attempt: step 3.
+func (c *call) enter() (gate.Grant, error) {
+	if c.kind == dialect.Catalog {
+		return gate.Grant{At: time.Now()}, c.ctx.Err() // only sent
+	}
+	c.queuedSince = time.Now()
+	return c.home.gate.Enter(c.ctx, gate.Ask{
+		Key:       c.key.String(),
+		Arrived:   c.arrived,
+		Hold:      c.hold(),
+		NotBefore: c.notBefore,
+		Deadline:  c.deadline,
+		MaxPause:  c.rules.Retry.Patience(),
+		Plan:      c.plan,
+		Started:   c.started,
+	})
+}
+
+// holdFor is how long a permit lasts without a renewal, so that a crashed
+// process gives its places back soon; renewEvery keeps those of a live one.
+const (
+	holdFor    = time.Minute
+	renewEvery = 20 * time.Second
+)
+
+// hold is how long a grant keeps its places by itself.
+func (c *call) hold() time.Duration {
+	if c.home.gate.Renews() {
+		return holdFor
+	}
+	return max(holdFor, c.entry.Total+c.entry.AbortHold)
+}
+
+// unsent answers a request that did not get through the gate.
+func (c *call) unsent(err error) (*http.Response, error) {
+	refused, ok := errors.AsType[*gate.Refused](err)
+	switch {
+	case c.ctx.Err() != nil:
+		c.logUnsent(statusClientLeft, err)
+		return nil, c.ctx.Err()
+	case !ok:
+		c.logUnsent(0, err)
+		return nil, fmt.Errorf("paceline: %w", err)
+	case c.last != nil:
+		// Its own refusal says more than ours could.
+		return c.last.response(c, true), nil
+	}
+	if held := c.home.holding(c.key); held != nil && refused.Reason == gate.Pause {
+		c.logUnsent(held.status, refused)
+		return held.rest(c, refused), nil
+	}
+	c.logUnsent(http.StatusTooManyRequests, refused)
+	return synthetic(c, refused), nil
+}
