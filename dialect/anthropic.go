@@ -1,0 +1,60 @@
+package dialect
+
+import "strings"
+
+// Anthropic refills continuously, per minute, and shows remaining tokens in
+// whole thousands. Plans (unified.go) have windows of five hours and seven days
+// of which only a fraction is told.
+var Anthropic = &Dialect{
+	Name:    "anthropic",
+	Hosts:   []string{"api.anthropic.com"},
+	Reports: true,
+	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets, recovery: FullAt}.read,
+	Demand:  estimate,
+}
+
+// anthropicFamilies are the prefixes of its headers, with what tells their
+// buckets apart.
+var anthropicFamilies = []struct{ prefix, scope string }{
+	{"anthropic-ratelimit-", ""},
+	{"anthropic-priority-", "priority"},
+	{"anthropic-fast-", "fast"},
+}
+
+func anthropicBudgets(a *answer) []bucket {
+	var out []bucket
+	workspace := a.fields.get("anthropic-workspace-id")
+	for _, family := range anthropicFamilies {
+		for _, b := range familyBuckets(a, []string{family.prefix}) {
+			if strings.HasPrefix(b.Scope, "unified") {
+				continue
+			}
+			b.Window, b.long, b.firm = Minute, false, false
+			b.Scope = strings.Trim(family.scope+" "+workspace, " ")
+			if b.Unit != Requests && b.remaining.n%1000 == 0 {
+				// A remainder that is no round number was not rounded.
+				b.Rounding = 1000
+			}
+			out = append(out, b)
+		}
+	}
+	return append(out, unifiedBudgets(a)...)
+}
+
+// judgeAnthropic knows the refusals that come under a misleading status, and
+// a plan that is spent.
+func judgeAnthropic(a *answer) (Class, string, bool) {
+	if a.status == 400 {
+		// There is no code for these two.
+		switch {
+		case a.says("credit balance is too low"):
+			return Billing, "message", true
+		case a.says("usage limits"):
+			return QuotaExhausted, "message", true
+		}
+	}
+	if a.status == 429 && unifiedRejected(a) {
+		return QuotaExhausted, "anthropic-ratelimit-unified-status", true
+	}
+	return "", "", false
+}

@@ -1,0 +1,143 @@
+package dialect
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// familyPrefixes are the beginnings under which providers report budgets as
+// one header a number.
+var familyPrefixes = []string{"x-ratelimit-", "x-rate-limit-", "ratelimit-"}
+
+// familyBuckets reads the x-ratelimit headers and their relatives, grouped by
+// what their names say. recovery is how such a bucket fills when it has a
+// reset.
+func familyBuckets(a *answer, prefixes []string) []bucket {
+	groups := make(map[string]*bucket)
+	for name, lines := range a.fields {
+		part, suffix, ok := splitName(name, prefixes)
+		if !ok {
+			continue
+		}
+		n, ok := parseBucketName(suffix)
+		if !ok {
+			continue
+		}
+		b := groups[suffix]
+		if b == nil {
+			b = &bucket{}
+			b.Unit, b.Window, b.Scope, b.long = n.unit, n.window, n.scope, n.long
+			b.firm = n.long
+			groups[suffix] = b
+		}
+		b.take(part, lines, a.now())
+	}
+	out := make([]bucket, 0, len(groups))
+	for _, suffix := range sortedKeys(groups) {
+		out = append(out, *groups[suffix])
+	}
+	return out
+}
+
+// splitName takes a header's name apart: which number it holds, and the words
+// that say of which bucket. The number's word stands first or last.
+func splitName(name string, prefixes []string) (part, suffix string, ok bool) {
+	for _, p := range prefixes {
+		rest, found := strings.CutPrefix(name, p)
+		// An underscore marks a twin that repeats another bucket.
+		if !found || strings.Contains(rest, "_") {
+			continue
+		}
+		first, after, _ := strings.Cut(rest, "-")
+		if slices.Contains(parts, first) {
+			if first == "reset" && after == "after" {
+				after = ""
+			}
+			return first, after, true
+		}
+		if i := strings.LastIndexByte(rest, '-'); i > 0 && slices.Contains(parts, rest[i+1:]) {
+			return rest[i+1:], rest[:i], true
+		}
+	}
+	return "", "", false
+}
+
+var parts = []string{"limit", "remaining", "reset", "renewalperiod"}
+
+// take adds one header to the bucket.
+func (b *bucket) take(part string, lines []string, now time.Time) {
+	switch part {
+	case "limit":
+		c, window := readLimitLines(lines)
+		b.limit, b.garbled = c, b.garbled || !c.said
+		if window.name != "" {
+			b.Window, b.long = window.name, window.long
+		}
+	case "remaining":
+		c := smallest(lines)
+		b.remaining, b.garbled = c, b.garbled || !c.said
+	case "reset":
+		d, ok := parseRetryAfter(lines, now, time.Second)
+		if ok && (!b.resetSaid || d > b.reset) {
+			b.reset, b.resetSaid = d, true
+		}
+	case "renewalperiod":
+		if c := smallest(lines); c.said {
+			if w := seconds(c.n); w.name != "" {
+				b.Window, b.long = w.name, w.long
+			}
+		}
+	}
+}
+
+// smallest is the smallest number on all lines: where a gateway and the
+// provider behind it both wrote a header, the tighter one binds.
+func smallest(lines []string) count {
+	var least count
+	for _, line := range lines {
+		for _, member := range members(line) {
+			if c := parseCount(member); c.said && (!least.said || c.n < least.n) {
+				least = c
+			}
+		}
+	}
+	return least
+}
+
+// members are the entries of a joined line, and the line itself where its
+// commas separate thousands.
+func members(line string) []string {
+	if len(line) > maxListLine || ungroup(line) != line {
+		return []string{line}
+	}
+	return strings.Split(line, ",")
+}
+
+// readLimitLines reads a limit. Older drafts of the IETF fields repeat it with
+// its window behind a comma, "100, 100;w=60": the first number is in force.
+func readLimitLines(lines []string) (count, span) {
+	for _, line := range lines {
+		all := members(line)
+		first := all[0]
+		if head, _, found := strings.Cut(first, ";"); found {
+			first = head
+		}
+		limit := parseCount(first)
+		for _, m := range all {
+			value, params, found := strings.Cut(m, ";")
+			if !found {
+				continue
+			}
+			_, w, found := strings.Cut(strings.ReplaceAll(params, " ", ""), "w=")
+			w, _, _ = strings.Cut(w, ";")
+			if found && digits(w) && limit.said && parseCount(value) == limit {
+				return limit, seconds(parseCount(w).n)
+			}
+		}
+		if strings.Contains(line, ";") {
+			return limit, span{}
+		}
+	}
+	return smallest(lines), span{}
+}

@@ -1,0 +1,10 @@
+package dialect
+
+// Generic reads what providers nobody described mean by the usual words. Names
+// alone do not tell a window, and nothing is assumed about how a bucket fills.
+var Generic = &Dialect{
+	Name:    "generic",
+	Reports: true,
+	Read:    reader{}.read,
+	Demand:  estimate,
+}

@@ -1,0 +1,53 @@
+package dialect
+
+import (
+	"net/http"
+	"time"
+)
+
+// OpenAI refills continuously: a reset is the time until the bucket is full,
+// not until the next request fits. Output is charged at admission.
+var OpenAI = &Dialect{
+	Name:    "openai",
+	Hosts:   []string{"api.openai.com", ".api.openai.com"},
+	Reports: true,
+	Read:    reader{budgets: openaiBudgets, recovery: FullAt}.read,
+	Demand:  openaiDemand,
+}
+
+// openaiBudgets are minutes, but for requests that are metered by the day: the
+// names do not say which, the numbers do.
+func openaiBudgets(a *answer) []bucket {
+	buckets := familyBuckets(a, familyPrefixes)
+	for i := range buckets {
+		b := &buckets[i]
+		b.firm = false
+		if b.Window != Unknown {
+			continue
+		}
+		b.Window = Minute
+		if b.Unit == Requests && b.refillsInADay() {
+			b.Window, b.long = Day, true
+		}
+	}
+	return buckets
+}
+
+// refillsInADay is true where a bucket that fills evenly takes about a day from
+// empty to full: reset × limit ÷ used. What was used is known to one request
+// only, so half a day of a young bucket is a day.
+func (b *bucket) refillsInADay() bool {
+	used := b.limit.n - max(0, b.remaining.n)
+	if !b.limit.said || !b.remaining.said || !b.resetSaid || used <= 0 {
+		return false
+	}
+	window := float64(b.reset) * float64(b.limit.n) / float64(used)
+	day := float64(24 * time.Hour)
+	return window >= 0.45*day && window <= 1.1*day
+}
+
+func openaiDemand(r *http.Request, body []byte) Demand {
+	d := estimate(r, body)
+	d.Reserves = true
+	return d
+}

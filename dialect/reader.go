@@ -1,0 +1,170 @@
+package dialect
+
+import (
+	"strings"
+	"time"
+)
+
+// A reader is the shared way of reading, with what one provider adds. The zero
+// reader reads what everybody means by the same words.
+type reader struct {
+	// judge decides a class where the provider has words or codes of its own;
+	// false leaves it to the shared rules.
+	judge func(*answer) (class Class, why string, ok bool)
+	// budgets reads the provider's own headers. nil: the common families.
+	budgets func(*answer) []bucket
+	// recovery is how the provider's buckets fill. "": not known.
+	recovery Recovers
+}
+
+// read is a Dialect's Read.
+func (p reader) read(h Head, body []byte) Reading {
+	a := newAnswer(h, body)
+	buckets, concurrent := p.buckets(a)
+	var r Reading
+	if !a.refused {
+		r.Class, r.Why = OK, "status"
+		r.Buckets = snapshots(buckets)
+		return r
+	}
+	a.readNames()
+	buckets = a.mergeNamed(buckets)
+
+	r.Class, r.Concurrent, r.Why = p.class(a)
+	limited := r.Class == RateLimited || r.Class == QuotaExhausted
+	if r.Class == RateLimited {
+		r.Concurrent = r.Concurrent || concurrent || a.namesConcurrency()
+		r.TooLarge = a.status == 413 || a.tooLarge
+	}
+	if r.Class == RateLimited && !r.TooLarge {
+		if why, long := a.longWindow(buckets); long && !r.Concurrent {
+			r.Class, r.Why = QuotaExhausted, why
+		}
+	}
+	if !r.TooLarge {
+		p.wait(a, &r, buckets, limited)
+	}
+	if r.Class == RateLimited && r.Told && r.Wait >= time.Hour && !r.Concurrent && !a.namesShort() {
+		r.Class = QuotaExhausted
+	}
+	r.Named = limited && (len(a.named) > 0 || anyExhausted(buckets))
+	r.Buckets = snapshots(buckets)
+	return r
+}
+
+// buckets are all budgets in the headers: the provider's and the IETF's.
+func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
+	if p.budgets != nil {
+		out = p.budgets(a)
+	} else {
+		out = familyBuckets(a, familyPrefixes)
+	}
+	kind := p.recovery
+	if kind == UnknownRecovery {
+		kind = ResetAt
+	}
+	out = settled(a, out, kind)
+	standard, concurrent := ietfBuckets(a)
+	// t is when there is more, not when there is all.
+	return append(out, settled(a, standard, ResetAt)...), concurrent
+}
+
+func settled(a *answer, in []bucket, kind Recovers) []bucket {
+	out := in[:0]
+	for _, b := range in {
+		k := kind
+		if b.Recovery.Kind != UnknownRecovery {
+			k = b.Recovery.Kind
+		}
+		if b.settle(a.Head, k) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func snapshots(buckets []bucket) []Snapshot {
+	if len(buckets) == 0 {
+		return nil
+	}
+	out := make([]Snapshot, len(buckets))
+	for i := range buckets {
+		out[i] = buckets[i].Snapshot
+	}
+	return out
+}
+
+func anyExhausted(buckets []bucket) bool {
+	for i := range buckets {
+		if buckets[i].exhausted() {
+			return true
+		}
+	}
+	return false
+}
+
+// class decides what kind of refusal it is, before anybody looks at a wait.
+func (p reader) class(a *answer) (class Class, concurrent bool, why string) {
+	if p.judge != nil {
+		if class, why, ok := p.judge(a); ok {
+			return class, false, why
+		}
+	}
+	v, code := judgeCodes(a.fault.codes)
+	switch {
+	case a.status == 402:
+		return Billing, false, "status 402"
+	case code == "slowdown" && a.status >= 500:
+		return Overloaded, false, "code slowdown"
+	case code != "" && v.class == Unavailable && (a.status == 429 || a.status == 0):
+		if strings.HasPrefix(code, "modelnotready") || a.status == 0 {
+			return Unavailable, false, "code " + code
+		}
+	case code != "" && v.class != Unavailable && !vague(code, a.status):
+		return v.class, v.concurrent, "code " + code
+	}
+	switch {
+	case a.status == 529, a.status == 498:
+		return Overloaded, false, "status"
+	case (a.status == 429 || a.status >= 500) && a.says(busyWords...):
+		return Overloaded, false, "message"
+	case a.status == 429:
+		return RateLimited, v.concurrent, "status 429"
+	case (a.status == 403 || a.status == 0 && a.Status != 0) && a.says(rateWords...):
+		return RateLimited, v.concurrent, "message"
+	case a.status == 403 && a.fields.get("x-ratelimit-remaining") == "0":
+		return RateLimited, v.concurrent, "x-ratelimit-remaining"
+	case a.status >= 500 || a.Status < 100:
+		return Unavailable, false, "status"
+	}
+	return Rejected, false, "status"
+}
+
+// vague is true for a code that says less than the status beside it.
+func vague(code string, status int) bool {
+	return code == "resourceexhausted" && status >= 500
+}
+
+// Words that decide where there is no code. Text never decides a billing.
+var (
+	busyWords = []string{"overloaded", "server busy", "at capacity", "over capacity", "maximum pending requests"}
+	rateWords = []string{"rate limit", "rate-limit", "ratelimit", "too many requests", "quota exceeded for"}
+)
+
+// says is true where a sentence of the refusal holds one of the words.
+func (a *answer) says(words ...string) bool {
+	for _, t := range a.fault.texts {
+		t = strings.ToLower(t)
+		for _, w := range words {
+			if strings.Contains(t, w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesConcurrency is true where the limit is on requests that run at once.
+func (a *answer) namesConcurrency() bool {
+	return strings.Contains(strings.ToLower(a.fields.get("x-ratelimit-type")), "concurren") || a.says("concurren")
+}

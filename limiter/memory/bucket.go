@@ -1,0 +1,109 @@
+package memory
+
+// A bucket is everything counted under one key: a window for each span it has
+// been asked with, and the places that permits hold.
+type bucket struct {
+	next *bucket // in the same slot of its shard
+	hash uint64
+	key  string
+
+	windows []window
+	held    []uint32 // places, as a heap: the next to lapse first
+}
+
+// A bucket keeps this many windows besides those that one request needs. Spans
+// that depend on a learned factor come and go.
+const mostWindows = 16
+
+// window is the index of the window of a span. It stays what it is until the
+// locks are given back.
+func (b *bucket) window(per, now int64) int {
+	for i := range b.windows {
+		if b.windows[i].per == per {
+			b.windows[i].asked = now
+			return i
+		}
+	}
+	return b.open(per, now)
+}
+
+// open adds a window over the bucket's history: what the shortest of the
+// windows that reach back far enough holds, since it is the least coarse, or
+// the longest of all.
+func (b *bucket) open(per, now int64) int {
+	source := -1
+	for i := range b.windows {
+		p := b.windows[i].per
+		switch {
+		case source < 0,
+			p >= per && (p < b.windows[source].per || b.windows[source].per < per),
+			p < per && p > b.windows[source].per:
+			source = i
+		}
+	}
+	w := window{per: per}
+	if source >= 0 {
+		w = b.windows[source].copyOf(per, now)
+	}
+	w.asked = now
+	if i := b.spare(per, now); i >= 0 {
+		b.windows[i] = w // in place: the request may have found others already
+		return i
+	}
+	// Exactly one more: most buckets never get another.
+	grown := make([]window, len(b.windows)+1)
+	copy(grown, b.windows)
+	grown[len(b.windows)] = w
+	b.windows = grown
+	return len(grown) - 1
+}
+
+// spare is a window that a new one of span per may replace, or -1.
+func (b *bucket) spare(per, now int64) int {
+	longest := max(per, b.longest())
+	oldest := -1
+	for i := range b.windows {
+		w := &b.windows[i]
+		if w.per == longest || w.asked >= now {
+			continue
+		}
+		if w.stale(now) {
+			return i
+		}
+		if oldest < 0 || w.asked < b.windows[oldest].asked {
+			oldest = i
+		}
+	}
+	if len(b.windows) >= mostWindows {
+		return oldest
+	}
+	return -1
+}
+
+func (b *bucket) longest() int64 {
+	var per int64
+	for i := range b.windows {
+		per = max(per, b.windows[i].per)
+	}
+	return per
+}
+
+// stale says whether a window can go if a longer one stays: for twice its span
+// nobody asked for it, so no instant we named to anybody lies ahead, and all
+// that it holds is in the longer one.
+func (w *window) stale(now int64) bool { return now-w.asked-w.per > w.per }
+
+// prune drops stale windows. Indices of windows change.
+func (b *bucket) prune(now int64) {
+	longest := b.longest()
+	kept := b.windows[:0]
+	for i := range b.windows {
+		w := &b.windows[i]
+		if w.per != longest && w.stale(now) {
+			continue
+		}
+		kept = append(kept, *w)
+	}
+	clear(b.windows[len(kept):])
+	b.windows = kept
+}

@@ -1,0 +1,121 @@
+package memory
+
+// A place is what a permit holds of one bucket. It lives in its bucket's shard.
+type place struct {
+	bucket     *bucket // nil: nobody's
+	expires    int64
+	since      int64  // when expires was set
+	generation uint64 // tells this holder from earlier ones of the same index
+	others     []placeID
+	at         int // where it is in its bucket's heap
+}
+
+// A placeID names a place until it is given back. The place of a permit's first
+// limit with Concurrent stands for the permit and knows its other places.
+type placeID struct {
+	shard      uint64
+	index      uint64
+	generation uint64
+}
+
+// take gives a permit a place of a bucket.
+func (s *shard) take(number uint64, b *bucket, now, expires int64) placeID {
+	var index uint32
+	if n := len(s.free); n > 0 {
+		index = s.free[n-1]
+		s.free = s.free[:n-1]
+	} else {
+		index = uint32(len(s.places))
+		s.places = append(s.places, place{})
+	}
+	s.issued = (s.issued + 1) & (1<<generationBits - 1)
+	s.places[index] = place{bucket: b, expires: expires, since: now, generation: s.issued, at: len(b.held)}
+	b.held = append(b.held, index)
+	s.up(b, len(b.held)-1)
+	return placeID{number, uint64(index), s.issued}
+}
+
+// find is the place of an id, or nil where it has been given back.
+func (s *shard) find(id placeID) *place {
+	if id.index >= uint64(len(s.places)) {
+		return nil
+	}
+	p := &s.places[id.index]
+	if p.bucket == nil || p.generation != id.generation {
+		return nil
+	}
+	return p
+}
+
+// give takes a place back from its holder.
+func (s *shard) give(index uint32) {
+	p := &s.places[index]
+	b, at := p.bucket, p.at
+	last := len(b.held) - 1
+	s.set(b, at, b.held[last])
+	b.held = b.held[:last]
+	if at < last {
+		s.fix(b, at)
+	}
+	*p = place{}
+	s.free = append(s.free, index)
+	if len(s.free) == len(s.places) && len(s.places) > 64 {
+		s.places, s.free = nil, nil // after a crowd
+	}
+}
+
+// lapse frees the places whose hold has passed.
+func (s *shard) lapse(b *bucket, now int64) {
+	for len(b.held) > 0 && s.places[b.held[0]].expires <= now {
+		s.give(b.held[0])
+	}
+}
+
+// extend makes a place last from now until expires.
+func (s *shard) extend(p *place, now, expires int64) {
+	p.since, p.expires = now, expires
+	s.fix(p.bucket, p.at)
+}
+
+func (s *shard) set(b *bucket, at int, index uint32) {
+	b.held[at] = index
+	s.places[index].at = at
+}
+
+// fix restores the heap after the place at one position has changed.
+func (s *shard) fix(b *bucket, at int) {
+	s.up(b, s.down(b, at))
+}
+
+func (s *shard) up(b *bucket, at int) {
+	index := b.held[at]
+	for at > 0 {
+		parent := (at - 1) / 2
+		if s.places[b.held[parent]].expires <= s.places[index].expires {
+			break
+		}
+		s.set(b, at, b.held[parent])
+		at = parent
+	}
+	s.set(b, at, index)
+}
+
+func (s *shard) down(b *bucket, at int) int {
+	index := b.held[at]
+	for {
+		child := 2*at + 1
+		if child >= len(b.held) {
+			break
+		}
+		if right := child + 1; right < len(b.held) && s.places[b.held[right]].expires < s.places[b.held[child]].expires {
+			child = right
+		}
+		if s.places[index].expires <= s.places[b.held[child]].expires {
+			break
+		}
+		s.set(b, at, b.held[child])
+		at = child
+	}
+	s.set(b, at, index)
+	return at
+}

@@ -1,0 +1,190 @@
+package stub
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// deltas is in how many pieces a streamed answer's text comes.
+const deltas = 5
+
+// completionTokens is what every answer is said to cost.
+const completionTokens = 12
+
+// An api is the shape of one provider's answers and errors.
+type api struct {
+	// requestID is the name of the header that carries one.
+	requestID string
+	// failure is the body of an error.
+	failure func(status int, message string) any
+	// whole is the body of an answer that is not streamed.
+	whole func(reply) any
+	// start, delta and finish are the events of a streamed answer.
+	start, finish func(reply) []event
+	delta         func(r reply, text string) event
+}
+
+// A reply is what an answer says.
+type reply struct {
+	generation int
+	model      string
+	pieces     [deltas]string // joined they are the text
+	prompt     int64          // tokens
+	created    time.Time
+}
+
+func (r reply) text() string {
+	var text string
+	for _, piece := range r.pieces {
+		text += piece
+	}
+	return text
+}
+
+// An event is one server-sent event: its name, where the API names events,
+// and its data, which is JSON unless it is a string.
+type event struct {
+	name string
+	data any
+}
+
+// answer writes a generation and says whether the client stayed for it. A
+// generation that is cut ends half way, with part of its answer sent.
+func (s *Stub) answer(w http.ResponseWriter, r *http.Request, api api, ask ask, v verdict) bool {
+	number := strconv.Itoa(v.generation)
+	text := reply{
+		generation: v.generation,
+		model:      ask.model,
+		pieces:     [deltas]string{"This ", "is ", "generation ", number, "."},
+		prompt:     (ask.bytes + 3) / 4,
+		created:    v.arrived,
+	}
+	if text.model == "" || len(text.model) > 256 {
+		text.model = Model
+	}
+	w.Header().Set(api.requestID, requestID(v))
+	if ask.stream {
+		return s.stream(w, r, api, text, v)
+	}
+	// The service of a cut is half of one already.
+	if !sleepUntil(r.Context(), v.arrived.Add(v.service)) {
+		return false
+	}
+	s.headBudget(w.Header(), v)
+	body := encode(api.whole(text))
+	if v.fault != FaultCut {
+		respond(w, http.StatusOK, body)
+		return true
+	}
+	head(w, http.StatusOK, "application/json")
+	w.Write(body[:len(body)/2])
+	flush(w)
+	return true
+}
+
+// stream sends the head at once, the text in even steps over the service, and
+// what ends a stream at its end, each event flushed by itself.
+func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text reply, v verdict) bool {
+	s.headBudget(w.Header(), v)
+	w.Header().Set("Cache-Control", "no-cache")
+	head(w, http.StatusOK, "text/event-stream")
+	flush(w)
+	for _, e := range api.start(text) {
+		send(w, e)
+	}
+	pieces := text.pieces[:]
+	if v.fault == FaultCut {
+		pieces = pieces[:deltas/2]
+	}
+	for i, piece := range pieces {
+		// Each by its own instant, so that a slow writer shifts none.
+		at := v.arrived.Add(v.service * time.Duration(i+1) / time.Duration(len(pieces)))
+		if !sleepUntil(r.Context(), at) {
+			return false
+		}
+		send(w, api.delta(text, piece))
+	}
+	if v.fault != FaultCut {
+		for _, e := range api.finish(text) {
+			send(w, e)
+		}
+	}
+	return true
+}
+
+// refuse answers a request that is not served.
+func (s *Stub) refuse(w http.ResponseWriter, api api, v verdict) {
+	h := w.Header()
+	h.Set(api.requestID, requestID(v))
+	setRetryAfter(h, v.arrived, v.wait, v.tells)
+	s.headBudget(h, v)
+	maps.Copy(h, v.extra)
+	if v.body != "" {
+		respond(w, v.status, []byte(v.body))
+		return
+	}
+	fail(w, api, v.status, v.message)
+}
+
+// models lists the one model there is.
+func (s *Stub) models(w http.ResponseWriter, _ *http.Request, _ api) {
+	respond(w, http.StatusOK, encode(map[string]any{
+		"object": "list",
+		"data":   []any{map[string]any{"id": Model, "object": "model", "created": 0, "owned_by": "stub"}},
+	}))
+}
+
+func requestID(v verdict) string { return "req_stub_" + strconv.Itoa(v.request) }
+
+// fail answers with an error in an API's shape.
+func fail(w http.ResponseWriter, api api, status int, message string) {
+	respond(w, status, encode(api.failure(status, message)))
+}
+
+// respond writes a whole answer of JSON.
+func respond(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	head(w, status, "application/json")
+	// A client that does not read it is told by its request's context.
+	w.Write(body)
+}
+
+// head writes the head of an answer. The date is set here and not left to the
+// server, so that it is the same clock over a socket and without one.
+func head(w http.ResponseWriter, status int, contentType string) {
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", contentType)
+	}
+	if h.Get("Date") == "" {
+		h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	}
+	w.WriteHeader(status)
+}
+
+func send(w http.ResponseWriter, e event) {
+	var out []byte
+	if e.name != "" {
+		out = append(out, "event: "+e.name+"\n"...)
+	}
+	out = append(out, "data: "...)
+	if text, plain := e.data.(string); plain {
+		out = append(out, text...)
+	} else {
+		out = append(out, encode(e.data)...)
+	}
+	w.Write(append(out, "\n\n"...))
+	flush(w)
+}
+
+// flush is a wish: a writer that cannot flush sends when it likes.
+func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+
+func encode(v any) []byte {
+	// Maps of strings, numbers and the like always encode.
+	body, _ := json.Marshal(v)
+	return body
+}

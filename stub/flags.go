@@ -1,0 +1,139 @@
+package stub
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The words of a configuration are typed strings. Each is a flag value (for
+// the flag package and for pflag) and reads itself from text; what it does not
+// know is an error that lists what it does. Text is taken in any case, without
+// the spaces around it.
+
+// A MeterKind is how a [Meter] counts. The empty kind does not count at all.
+type MeterKind string
+
+const (
+	Rolling    MeterKind = "rolling"    // at most Limit in any span of Per
+	Fixed      MeterKind = "fixed"      // at most Limit in each calendar-aligned Per
+	Bucket     MeterKind = "bucket"     // Burst tokens, refilled evenly at Limit per Per
+	Concurrent MeterKind = "concurrent" // at most Limit in service at once
+)
+
+// A RetryAfter is the form in which a refusal tells its wait.
+type RetryAfter string
+
+const (
+	RetryAfterSeconds RetryAfter = "seconds" // Retry-After: whole seconds, rounded up
+	RetryAfterMS      RetryAfter = "ms"      // retry-after-ms: milliseconds, rounded up
+	RetryAfterDate    RetryAfter = "date"    // Retry-After: an HTTP date, rounded up to its second
+	RetryAfterZero    RetryAfter = "zero"    // Retry-After: 0, whatever the wait
+	RetryAfterNone    RetryAfter = "none"    // nothing
+)
+
+// Headers names whose budget headers a stub sends.
+type Headers string
+
+const (
+	HeadersNone      Headers = "none"
+	HeadersOpenAI    Headers = "openai"    // x-ratelimit-*-requests, reset as a duration
+	HeadersAnthropic Headers = "anthropic" // anthropic-ratelimit-requests-*, reset as an RFC 3339 instant
+)
+
+// HeadersAt is the instant whose budget the headers tell. The two differ when
+// a generation takes time before its head and others are admitted meanwhile.
+type HeadersAt string
+
+const (
+	AtAdmission HeadersAt = "admission" // just after this request was counted
+	AtHead      HeadersAt = "head"      // when the head is written
+)
+
+// A FaultKind is what goes wrong.
+type FaultKind string
+
+const (
+	FaultReset   FaultKind = "reset"   // the connection is lost before the head
+	FaultCut     FaultKind = "cut"     // the connection is lost half way through the answer
+	FaultSilence FaultKind = "silence" // no answer at all until the client leaves
+	FaultStatus  FaultKind = "status"  // an error response
+)
+
+var (
+	meterKinds   = []MeterKind{Rolling, Fixed, Bucket, Concurrent}
+	retryAfters  = []RetryAfter{RetryAfterSeconds, RetryAfterMS, RetryAfterDate, RetryAfterZero, RetryAfterNone}
+	headersWords = []Headers{HeadersNone, HeadersOpenAI, HeadersAnthropic}
+	headersAts   = []HeadersAt{AtAdmission, AtHead}
+	faultKinds   = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultStatus}
+)
+
+// Set reads a kind from text.
+func (k *MeterKind) Set(text string) error { return setWord(k, text, meterKinds) }
+
+// Set reads a form from text.
+func (r *RetryAfter) Set(text string) error { return setWord(r, text, retryAfters) }
+
+// Set reads a dialect's name from text.
+func (h *Headers) Set(text string) error { return setWord(h, text, headersWords) }
+
+// Set reads an instant's name from text.
+func (h *HeadersAt) Set(text string) error { return setWord(h, text, headersAts) }
+
+func (k MeterKind) String() string  { return string(k) }
+func (r RetryAfter) String() string { return string(r) }
+func (h Headers) String() string    { return string(h) }
+func (h HeadersAt) String() string  { return string(h) }
+
+// Type names the value in a command's help.
+func (k MeterKind) Type() string { return alternatives(meterKinds, "|") }
+
+// Type names the value in a command's help.
+func (r RetryAfter) Type() string { return alternatives(retryAfters, "|") }
+
+// Type names the value in a command's help.
+func (h Headers) Type() string { return alternatives(headersWords, "|") }
+
+// Type names the value in a command's help.
+func (h HeadersAt) Type() string { return alternatives(headersAts, "|") }
+
+// UnmarshalText reads a kind from text.
+func (k *MeterKind) UnmarshalText(text []byte) error { return k.Set(string(text)) }
+
+// UnmarshalText reads a form from text.
+func (r *RetryAfter) UnmarshalText(text []byte) error { return r.Set(string(text)) }
+
+// UnmarshalText reads a dialect's name from text.
+func (h *Headers) UnmarshalText(text []byte) error { return h.Set(string(text)) }
+
+// UnmarshalText reads an instant's name from text.
+func (h *HeadersAt) UnmarshalText(text []byte) error { return h.Set(string(text)) }
+
+func setWord[T ~string](to *T, text string, words []T) error {
+	word := T(strings.ToLower(strings.TrimSpace(text)))
+	if !slices.Contains(words, word) {
+		return unknown(text, words)
+	}
+	*to = word
+	return nil
+}
+
+// known passes the empty word, which always means the default.
+func known[T ~string](word T, words []T) error {
+	if word == "" || slices.Contains(words, word) {
+		return nil
+	}
+	return unknown(string(word), words)
+}
+
+func unknown[T ~string](text string, words []T) error {
+	return fmt.Errorf("unknown word %q: use %s", text, alternatives(words, ", "))
+}
+
+func alternatives[T ~string](words []T, between string) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return strings.Join(all, between)
+}

@@ -1,0 +1,72 @@
+package stub
+
+import (
+	"net/http"
+	"strconv"
+)
+
+var openAI = api{
+	requestID: "X-Request-Id",
+	failure: func(status int, message string) any {
+		kind, code := "invalid_request_error", any(nil)
+		switch {
+		case status == http.StatusTooManyRequests:
+			kind, code = "requests", "rate_limit_exceeded"
+		case status == http.StatusNotFound:
+			code = "not_found"
+		case status == statusOverloaded:
+			kind, code = "server_error", "server_is_overloaded"
+		case status >= 500:
+			kind = "server_error"
+		}
+		return fields{"error": fields{"message": message, "type": kind, "param": nil, "code": code}}
+	},
+	whole: func(r reply) any {
+		return openAIBody(r, "chat.completion", fields{
+			"choices": []any{fields{
+				"index":         0,
+				"message":       fields{"role": "assistant", "content": r.text()},
+				"finish_reason": "stop",
+			}},
+			"usage": openAIUsage(r),
+		})
+	},
+	start: func(r reply) []event {
+		return []event{openAIChunk(r, fields{"role": "assistant", "content": ""}, nil)}
+	},
+	delta: func(r reply, text string) event {
+		return openAIChunk(r, fields{"content": text}, nil)
+	},
+	finish: func(r reply) []event {
+		return []event{
+			openAIChunk(r, fields{}, "stop"),
+			{data: openAIBody(r, "chat.completion.chunk", fields{"choices": []any{}, "usage": openAIUsage(r)})},
+			{data: "[DONE]"},
+		}
+	},
+}
+
+// fields is an object of JSON.
+type fields map[string]any
+
+func openAIBody(r reply, object string, rest fields) fields {
+	rest["id"] = "chatcmpl-stub-" + strconv.Itoa(r.generation)
+	rest["object"] = object
+	rest["created"] = r.created.Unix()
+	rest["model"] = r.model
+	return rest
+}
+
+func openAIChunk(r reply, delta fields, finish any) event {
+	return event{data: openAIBody(r, "chat.completion.chunk", fields{
+		"choices": []any{fields{"index": 0, "delta": delta, "finish_reason": finish}},
+	})}
+}
+
+func openAIUsage(r reply) fields {
+	return fields{
+		"prompt_tokens":     r.prompt,
+		"completion_tokens": completionTokens,
+		"total_tokens":      r.prompt + completionTokens,
+	}
+}

@@ -1,0 +1,86 @@
+package stub
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"io"
+	"net/http"
+)
+
+const (
+	// keptBody is how much of a request's body is looked at.
+	keptBody = 4 << 20
+	// longestBody is how much is read at all, for a client that sends its
+	// whole request before it listens.
+	longestBody = 256 << 20
+)
+
+var errTooLarge = errors.New("the request is larger than 256 MiB")
+
+// An ask is what a stub wants to know of a request.
+type ask struct {
+	stream bool
+	model  string
+	bytes  int64  // of the body
+	id     uint64 // stands for the request's identity; 0 is none
+}
+
+// ids is shared by all stubs: a hash means something within one process only.
+var ids = maphash.MakeSeed()
+
+// readAsk reads the whole body and keeps its beginning.
+func readAsk(r *http.Request, hashBody bool) (ask, error) {
+	kept, err := io.ReadAll(io.LimitReader(r.Body, keptBody))
+	if err != nil {
+		return ask{}, err
+	}
+	a := ask{bytes: int64(len(kept))}
+	if len(kept) == keptBody {
+		rest, err := io.Copy(io.Discard, io.LimitReader(r.Body, longestBody-keptBody+1))
+		if err != nil {
+			return ask{}, err
+		}
+		if a.bytes += rest; a.bytes > longestBody {
+			return ask{}, errTooLarge
+		}
+	}
+	a.read(kept)
+	// A letter in front keeps a key from being taken for a body.
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		a.id = maphash.String(ids, "k"+key)
+	} else if key := r.Header.Get("X-Stub-Request"); key != "" {
+		a.id = maphash.String(ids, "x"+key)
+	} else if hashBody {
+		a.id = maphash.Bytes(ids, kept)
+	}
+	return a, nil
+}
+
+// read finds the two fields that matter. It goes field by field and stops at
+// what it cannot read, so a body that was cut off, or is no JSON at all, gives
+// what it can: a stub answers anything.
+func (a *ask) read(body []byte) {
+	fields := json.NewDecoder(bytes.NewReader(body))
+	if open, err := fields.Token(); err != nil || open != json.Delim('{') {
+		return
+	}
+	for fields.More() {
+		name, err := fields.Token()
+		if err != nil {
+			return
+		}
+		var value any = new(json.RawMessage)
+		switch name {
+		case "stream":
+			value = &a.stream
+		case "model":
+			value = &a.model
+		}
+		var wrongType *json.UnmarshalTypeError
+		if err := fields.Decode(value); err != nil && !errors.As(err, &wrongType) {
+			return
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package stub
+
+import "time"
+
+// rolling admits at most limit requests in any span of per. A request counts
+// from its arrival until per later, when it counts no more.
+//
+// Only the last limit requests can matter: one more is admitted exactly when
+// the oldest of those has left the window.
+type rolling struct {
+	limit int
+	per   time.Duration
+
+	counted []time.Time // a ring once it holds limit instants
+	oldest  int         // its oldest entry then
+}
+
+func (r *rolling) wait(now time.Time) time.Duration {
+	if len(r.counted) < r.limit {
+		return 0
+	}
+	return max(0, r.counted[r.oldest].Add(r.per).Sub(now))
+}
+
+func (r *rolling) take(now time.Time) {
+	if len(r.counted) < r.limit {
+		r.counted = append(r.counted, now)
+		return
+	}
+	r.counted[r.oldest] = now
+	r.oldest = (r.oldest + 1) % r.limit
+}
+
+func (r *rolling) penalise(now time.Time) { r.take(now) }
+
+func (r *rolling) budget(now time.Time) budget {
+	// From the newest back to the first that has left.
+	used := 0
+	for used < len(r.counted) && r.back(used).Add(r.per).After(now) {
+		used++
+	}
+	b := budget{limit: r.limit, remaining: r.limit - used, full: now}
+	if used > 0 {
+		b.full = r.back(0).Add(r.per)
+	}
+	return b
+}
+
+// back returns the instant counted n before the newest.
+func (r *rolling) back(n int) time.Time {
+	size := len(r.counted)
+	return r.counted[(r.oldest+2*size-1-n)%size]
+}
