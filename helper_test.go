@@ -158,3 +158,10 @@ func refusals(records []paceline.Record, class dialect.Class) int {
 }
 
 const sec = time.Second
+
+func answer(status int, h http.Header, body string) *http.Response {
+	if h == nil {
+		h = http.Header{}
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+}

@@ -137,7 +137,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	now := time.Now()
 	plan := w.ask.Plan(now, g.activity(l))
 	if plan.NotBefore.After(now) {
-		b := block{firm: plan.NotBefore, why: plan.Why}
+		b := block{firm: plan.NotBefore, closed: plan.Closed, why: plan.Why}
 		if plan.Paused {
 			b.pause = plan.NotBefore
 		}

@@ -31,6 +31,7 @@ type block struct {
 	// pause of the key, zero where there is none.
 	firm    time.Time
 	pause   time.Time
+	closed  bool // the pause is not to be waited for
 	why     string
 	refused []limiter.Refusal
 }
@@ -88,7 +89,7 @@ func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 // bears returns the refusal of a waiter that must not wait for a block.
 func (w *waiter) bears(b block, now time.Time) error {
 	switch {
-	case w.ask.MaxPause >= 0 && !b.pause.IsZero() && b.pause.Sub(now) > w.ask.MaxPause:
+	case b.closed, w.ask.MaxPause >= 0 && !b.pause.IsZero() && b.pause.Sub(now) > w.ask.MaxPause:
 		return &Refused{Reason: Pause, Until: b.pause, Why: b.why}
 	case !w.ask.Deadline.IsZero() && b.firm.After(w.ask.Deadline):
 		return &Refused{Reason: Deadline, Until: b.firm, Why: b.why}

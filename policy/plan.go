@@ -30,6 +30,9 @@ type Plan struct {
 	// Paused is true where NotBefore is the end of a pause of the caller key:
 	// a request waits for its turn in any case, for a pause only so long.
 	Paused bool
+	// Closed is true where no clock is known to end the pause: nobody waits
+	// for it, and one request finds out when it is over.
+	Closed bool
 	// Why says in a few words what NotBefore comes from.
 	Why string
 }
@@ -53,7 +56,7 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	p := Plan{Limits: r.limits(s, now)}
 	switch {
 	case s.Pause.Active(now):
-		p.NotBefore, p.Paused = s.Pause.Until, true
+		p.NotBefore, p.Paused, p.Closed = s.Pause.Until, true, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore = s.Probe.Sent.Add(probeFor)
