@@ -131,9 +131,9 @@ func (s *Stub) refuse(w http.ResponseWriter, api api, v verdict) {
 
 // models lists the one model there is.
 func (s *Stub) models(w http.ResponseWriter, _ *http.Request, _ api) {
-	respond(w, http.StatusOK, encode(map[string]any{
+	respond(w, http.StatusOK, encode(fields{
 		"object": "list",
-		"data":   []any{map[string]any{"id": Model, "object": "model", "created": 0, "owned_by": "stub"}},
+		"data":   []any{fields{"id": Model, "object": "model", "created": 0, "owned_by": "stub"}},
 	}))
 }
 

@@ -209,3 +209,18 @@ func TestStatusFaultsCountAndTakeNoTime(t *testing.T) {
 		counts(t, s, stub.Counts{Admitted: 2, Refused: 1, PeakLive: 1, PeakWindow: 2})
 	})
 }
+
+func TestScriptedFaultsDoNotCountWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := stub.Step{Fault: stub.FaultCut}
+		s := mustStub(t, stub.Config{Service: time.Second, Script: []stub.Step{cut, cut, cut}})
+		for range 3 {
+			if got := outcome(s, chat, `{}`); got != "cut" {
+				t.Error(got)
+			}
+		}
+		if got := s.Counts().PeakLive; got != 1 {
+			t.Errorf("%d live at once", got)
+		}
+	})
+}

@@ -210,3 +210,17 @@ func TestNoBudgetHeadersUnlessAsked(t *testing.T) {
 		}
 	}
 }
+
+func TestPenaltiesLeaveNothingBelowZero(t *testing.T) {
+	for _, kind := range []stub.MeterKind{stub.Rolling, stub.Fixed, stub.Bucket} {
+		synctest.Test(t, func(t *testing.T) {
+			s := mustStub(t, stub.Config{Meters: []stub.Meter{{Kind: kind, Limit: 1}}, Penalise: true, Headers: stub.HeadersOpenAI})
+			for range 4 {
+				resp, _ := post(t, s, chat, `{}`)
+				if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
+					t.Errorf("%s: %s remaining", kind, got)
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package stub
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // rolling admits at most limit requests in any span of per. A request counts
 // from its arrival until per later, when it counts no more.
@@ -34,11 +37,8 @@ func (r *rolling) take(now time.Time) {
 func (r *rolling) penalise(now time.Time) { r.take(now) }
 
 func (r *rolling) budget(now time.Time) budget {
-	// From the newest back to the first that has left.
-	used := 0
-	for used < len(r.counted) && r.back(used).Add(r.per).After(now) {
-		used++
-	}
+	// From the newest back to the first that has left: they are in order.
+	used := sort.Search(len(r.counted), func(n int) bool { return !r.back(n).Add(r.per).After(now) })
 	b := budget{limit: r.limit, remaining: r.limit - used, full: now}
 	if used > 0 {
 		b.full = r.back(0).Add(r.per)
