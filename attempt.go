@@ -291,7 +291,7 @@ func (a *attempt) release(running bool) {
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	free := func() {
-		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant))
+		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
 	}
 	hold := c.entry.AbortHold
 	if !running || hold <= 0 || a.grant.Permit == "" {

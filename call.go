@@ -36,6 +36,7 @@ type call struct {
 	attempts    int
 	queuedSince time.Time
 	notBefore   time.Time
+	orRelease   bool
 	last        *refusal // what the latest attempt met
 }
 
@@ -146,8 +147,7 @@ func (c *call) judge(a *attempt) policy.Verdict {
 	if a.left || a.reading.Class == dialect.OK || a.failure == capped || c.kind == dialect.Catalog {
 		return policy.Verdict{}
 	}
-	own := c.home.gate.Activity(c.key.String()).InFlight - 1
-	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure), own)
+	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
 	if !v.Again {
 		return v
 	}
@@ -157,7 +157,7 @@ func (c *call) judge(a *attempt) policy.Verdict {
 	if !c.bears(v, time.Now()) {
 		return policy.Verdict{GiveUp: true}
 	}
-	c.notBefore = v.NotBefore
+	c.notBefore, c.orRelease = v.NotBefore, v.OrRelease
 	return v
 }
 

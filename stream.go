@@ -137,4 +137,3 @@ func finished(tail string) bool {
 	return strings.Contains(tail, "data: [DONE]") || strings.Contains(tail, "data:[DONE]") ||
 		strings.Contains(tail, "message_stop") || strings.Contains(tail, "response.completed")
 }
-

@@ -148,6 +148,7 @@ func (c *call) enter() (gate.Grant, error) {
 		Arrived:   c.arrived,
 		Hold:      c.hold(),
 		NotBefore: c.notBefore,
+		OrRelease: c.orRelease,
 		Deadline:  c.deadline,
 		MaxPause:  c.rules.Retry.Patience(),
 		Plan:      c.plan,

@@ -97,8 +97,8 @@ type Episode struct {
 
 // A Factor scales the declared limits (AIMD). The zero value is the factor 1.
 type Factor struct {
-	// Cut is 1 minus the factor, so that nothing learned is zero.
-	Cut     float64   `json:"cut,omitempty"`
+	// Value is the factor, where 0 stands for 1.
+	Value   float64   `json:"value,omitempty"`
 	Changed time.Time `json:"changed,omitzero"`
 	// Refused is the latest refusal, which starts the cooldown again.
 	Refused time.Time `json:"refused,omitzero"`

@@ -67,8 +67,8 @@ func (s *State) sane(now time.Time) {
 	if s.Overload.Until.Sub(now) > time.Minute {
 		s.Overload = Overload{}
 	}
-	if !(s.Factor.Cut > 0 && s.Factor.Cut < 1) {
-		s.Factor.Cut = 0
+	if !(s.Factor.Value > 0 && s.Factor.Value < 1) {
+		s.Factor.Value = 0
 	}
 	if !(s.Rate.PerSecond > 0 && s.Rate.PerSecond < 1e9) {
 		s.Rate = Rate{}

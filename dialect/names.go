@@ -45,6 +45,14 @@ func (a *answer) readNames() {
 	}
 }
 
+// namesLimit reports whether a name says which limit refused. "requests" alone
+// does not: every limit is one on requests to somebody.
+func (a *answer) namesLimit() bool {
+	return slices.ContainsFunc(a.named, func(n namedLimit) bool {
+		return n.window != "" || n.policy != "" || n.unit != "" && n.unit != Requests
+	})
+}
+
 // mergeNamed adds the buckets that only the refusal's body tells.
 func (a *answer) mergeNamed(reported []bucket) []bucket {
 	for _, n := range a.named {

@@ -47,7 +47,7 @@ func (p reader) read(h Head, body []byte) Reading {
 	if r.Class == RateLimited && r.Told && r.Wait >= time.Hour && !r.Concurrent && !a.namesShort() {
 		r.Class = QuotaExhausted
 	}
-	r.Named = limited && (len(a.named) > 0 || anyExhausted(buckets))
+	r.Named = limited && (a.namesLimit() || anyExhausted(buckets))
 	r.Buckets = snapshots(buckets)
 	return r
 }

@@ -46,8 +46,9 @@ type Ask struct {
 	Cost int
 	Hold time.Duration
 	// NotBefore is a wait of this request alone. It stands outside the line
-	// until then.
+	// until then, or with OrRelease until another request of the key ends.
 	NotBefore time.Time
+	OrRelease bool
 	// Deadline is when the caller stops waiting, zero for never. A start that
 	// cannot come before it is refused at once.
 	Deadline time.Time
@@ -102,10 +103,8 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, &Refused{Reason: Deadline, Until: a.NotBefore, Why: "its own backoff ends later"}
 	}
 	w := &waiter{ask: a, kick: make(chan struct{}, 1)}
-	for now := time.Now(); now.Before(a.NotBefore); now = time.Now() {
-		if err := w.sleep(ctx, a.NotBefore); err != nil {
-			return Grant{}, err
-		}
+	if err := g.standApart(ctx, w); err != nil {
+		return Grant{}, err
 	}
 	l := g.join(w)
 	for {
@@ -117,7 +116,9 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 				g.leave(l, w)
 				return grant, err
 			}
-			until = next
+			if until = next; until == never {
+				until = time.Time{}
+			}
 		} else if err := g.behind(l, w); err != nil {
 			g.leave(l, w)
 			return Grant{}, err
@@ -129,6 +130,9 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 }
 
+// never is when a head asks again that has to be woken.
+var never = time.Time{}.Add(1)
+
 // ask puts the head's question. A zero next and no error is a grant.
 func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, next time.Time, err error) {
 	if err := ctx.Err(); err != nil {
@@ -136,6 +140,10 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	}
 	now := time.Now()
 	plan := w.ask.Plan(now, g.activity(l))
+	if plan.Full {
+		g.blocked(l, w, block{full: true, why: plan.Why}, released)
+		return Grant{}, never, nil
+	}
 	if plan.NotBefore.After(now) {
 		b := block{firm: plan.NotBefore, closed: plan.Closed, why: plan.Why}
 		if plan.Paused {
@@ -203,8 +211,9 @@ func describe(refused []limiter.Refusal) string {
 }
 
 // Release gives back what a grant holds and wakes the lines that may have
-// waited for it, the longest-waiting first.
-func (g *Gate) Release(ctx context.Context, grant Grant) error {
+// waited for it, the longest-waiting first. freed is whether the provider, too,
+// has one request less to work on: a refused one never took a place there.
+func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 	var err error
 	if grant.Permit != "" {
 		if err = g.limiter.Release(ctx, grant.Permit); err != nil {
@@ -216,6 +225,12 @@ func (g *Gate) Release(ctx context.Context, grant Grant) error {
 	g.released++
 	if l := g.lines[grant.key]; l != nil {
 		l.active--
+		if freed && len(l.apart) > 0 {
+			l.free()
+		}
+		if l.block.full {
+			l.wakeHead()
+		}
 		g.drop(l)
 	}
 	var woken []*line

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -21,6 +22,8 @@ type line struct {
 	// joins in front meanwhile asks after it.
 	asking *waiter
 	block  block // what the last ask met
+	// apart are those who wait by themselves for a request of this line to end.
+	apart []*waiter
 	// then are lines to wake once this one has asked.
 	then []*line
 }
@@ -32,6 +35,7 @@ type block struct {
 	firm    time.Time
 	pause   time.Time
 	closed  bool // the pause is not to be waited for
+	full    bool // a request of this line has to end first
 	why     string
 	refused []limiter.Refusal
 }
@@ -42,6 +46,7 @@ type waiter struct {
 	seq   uint64
 	index int
 	kick  chan struct{} // told to look again
+	freed bool          // a request has ended for it
 }
 
 func (w *waiter) compare(o *waiter) int {
@@ -97,14 +102,59 @@ func (w *waiter) bears(b block, now time.Time) error {
 	return nil
 }
 
+// line returns the line of a caller key, made where there is none.
+func (g *Gate) line(key string) *line {
+	l := g.lines[key]
+	if l == nil {
+		l = &line{key: key}
+		g.lines[key] = l
+	}
+	return l
+}
+
+// standApart waits out what a request waits for by itself.
+func (g *Gate) standApart(ctx context.Context, w *waiter) error {
+	if !w.ask.NotBefore.After(time.Now()) {
+		return nil
+	}
+	if w.ask.OrRelease {
+		g.mu.Lock()
+		l := g.line(w.ask.Key)
+		l.apart = append(l.apart, w)
+		g.mu.Unlock()
+		defer func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			l.apart = slices.DeleteFunc(l.apart, func(o *waiter) bool { return o == w })
+			g.drop(l)
+		}()
+	}
+	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
+		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free ends a waiter's standing apart. Those behind it wait for the next.
+func (l *line) free() {
+	w := l.apart[0]
+	l.apart = l.apart[1:]
+	w.freed = true
+	w.look()
+}
+
+func (g *Gate) isFree(w *waiter) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return w.freed
+}
+
 func (g *Gate) join(w *waiter) *line {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.lines[w.ask.Key]
-	if l == nil {
-		l = &line{key: w.ask.Key}
-		g.lines[w.ask.Key] = l
-	}
+	l := g.line(w.ask.Key)
 	l.joined++
 	w.seq = l.joined
 	heap.Push(&l.waiting, w)
@@ -129,7 +179,7 @@ func (g *Gate) leave(l *line, w *waiter) {
 
 // drop forgets a line with nobody in it and nothing in flight.
 func (g *Gate) drop(l *line) {
-	if l.head() == nil && l.active == 0 && g.lines[l.key] == l {
+	if l.head() == nil && l.active == 0 && len(l.apart) == 0 && g.lines[l.key] == l {
 		delete(g.lines, l.key)
 	}
 }
@@ -166,7 +216,7 @@ func (g *Gate) blocked(l *line, w *waiter, b block, released uint64) {
 	defer g.mu.Unlock()
 	news := !b.pause.Equal(l.block.pause)
 	l.block = b
-	if g.released != released && len(b.refused) > 0 {
+	if g.released != released && (b.full || len(b.refused) > 0) {
 		w.look()
 	}
 	if news {

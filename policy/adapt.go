@@ -12,7 +12,7 @@ import (
 // plus a step for each cooldown since.
 func (r Rules) factor(s *budget.State, now time.Time) float64 {
 	a := r.Limits.Adaptive
-	if a.Off || s.Factor.Cut == 0 {
+	if a.Off || s.Factor.Value == 0 {
 		return 1
 	}
 	calm := s.Factor.Changed
@@ -23,8 +23,11 @@ func (r Rules) factor(s *budget.State, now time.Time) float64 {
 	if a.Cooldown > 0 {
 		steps = math.Floor(float64(max(0, now.Sub(calm))) / float64(a.Cooldown))
 	}
-	return min(1, 1-s.Factor.Cut+steps*a.Increase)
+	return min(1, rounded(s.Factor.Value+steps*a.Increase))
 }
+
+// rounded keeps a factor to what a reader of the log would write.
+func rounded(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
 // lower cuts the factor after a refusal that our numbers do not explain, and
 // reports whether it did.
@@ -36,15 +39,15 @@ func (r Rules) lower(s *budget.State, a Answer) bool {
 	f := &s.Factor
 	now := r.factor(s, a.Now)
 	// What the calm up to now has given back is kept before it starts anew.
-	f.Cut, f.Refused = 1-now, a.Now
+	f.Value, f.Refused = now, a.Now
 	if !f.Changed.IsZero() && (!a.Sent.After(f.Changed) || a.Now.Sub(f.Changed) < ad.Gap) {
 		return false
 	}
-	next := max(ad.Min, now*ad.Decrease)
+	next := max(ad.Min, rounded(now*ad.Decrease))
 	if next >= now {
 		return false
 	}
-	f.Cut, f.Changed = 1-next, a.Now
+	f.Value, f.Changed = next, a.Now
 	return true
 }
 

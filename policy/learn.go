@@ -177,13 +177,16 @@ func (r Rules) admitted(s *budget.State, a Answer) bool {
 }
 
 // losePlace learns how many run at once from a refusal that says it is about
-// that: what is in flight here without the refused one.
+// that: what is in flight here without the refused one. The refusals of one
+// burst come one after the other, and the last of them sees how many were not
+// refused; so the least number of a burst stands.
 func (r Rules) losePlace(s *budget.State, a Answer) {
 	p := &s.Places
-	if !a.Sent.After(p.Changed) {
+	n := max(1, a.Activity.InFlight-1)
+	fresh := a.Sent.After(p.Changed)
+	if burst := a.Now.Sub(p.Changed) < probeFor; !fresh && !(burst && n < p.N) {
 		return
 	}
-	n := max(1, a.Activity.InFlight-1)
 	if p.N > 0 {
 		n = min(n, p.N)
 	}

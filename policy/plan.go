@@ -33,6 +33,9 @@ type Plan struct {
 	// Closed is true where no clock is known to end the pause: nobody waits
 	// for it, and one request finds out when it is over.
 	Closed bool
+	// Full is true where a request of this line has to end first, which no
+	// clock tells.
+	Full bool
 	// Why says in a few words what NotBefore comes from.
 	Why string
 }
@@ -58,6 +61,10 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	case s.Pause.Active(now):
 		p.NotBefore, p.Paused, p.Closed = s.Pause.Until, true, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
+	case s.Places.N > 0 && a.InFlight >= s.Places.N:
+		// The limiter counts the places too, for other processes; but what was
+		// started before they were learned holds none there.
+		p.Full, p.Why = true, fmt.Sprintf("the provider runs %d at once", s.Places.N)
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore = s.Probe.Sent.Add(probeFor)
 		p.Why = "one probe at a time after a pause"

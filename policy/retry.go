@@ -92,19 +92,20 @@ type Tally struct {
 type Verdict struct {
 	Again bool
 	// NotBefore is this request's own wait; pauses of the key come from Plan.
+	// OrRelease ends it when another request of the key ends.
 	NotBefore time.Time
+	OrRelease bool
 	// GiveUp says that the tries are used up, so that the caller's SDK does
 	// not start a round of its own.
 	GiveUp bool
 }
 
 // Judge says what follows for one request from an answer at now. repeatable
-// is whether a failure may be repeated without doing something twice. own is
-// how many other requests of the key are in flight here.
-func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool, own int) Verdict {
+// is whether a failure may be repeated without doing something twice.
+func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool) Verdict {
 	switch g.Class {
 	case dialect.RateLimited:
-		return r.judgeRefusal(t, g, now, own)
+		return r.judgeRefusal(t, g, now)
 	case dialect.QuotaExhausted:
 		// Its pause decides, by the caller's patience. A quota that says
 		// nothing of its end is not one to wait for unasked.
@@ -140,7 +141,7 @@ func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool
 	return Verdict{}
 }
 
-func (r Rules) judgeRefusal(t *Tally, g dialect.Reading, now time.Time, own int) Verdict {
+func (r Rules) judgeRefusal(t *Tally, g dialect.Reading, now time.Time) Verdict {
 	if g.TooLarge {
 		return Verdict{GiveUp: true}
 	}
@@ -148,9 +149,10 @@ func (r Rules) judgeRefusal(t *Tally, g dialect.Reading, now time.Time, own int)
 		return Verdict{GiveUp: true}
 	}
 	v := Verdict{Again: true}
-	if g.Concurrent && own == 0 {
-		// None of ours will end and make room: somebody else's must.
-		v.NotBefore = now.Add(backoff(r.Retry.Base, t.Refused))
+	if g.Concurrent && !(g.Told && g.Wait > 0) {
+		// No clock frees a place: one of ours that ends does, or somebody
+		// else's, which nobody tells us of.
+		v.NotBefore, v.OrRelease = now.Add(backoff(r.Retry.Base, t.Refused)), true
 	}
 	t.Refused++
 	return v
