@@ -86,6 +86,10 @@ func TestReading(t *testing.T) {
 		{name: "document inside a sentence", d: Generic, head: answerTo(500), body: `{"error":{"message":"{\"error\":{\"code\":\"insufficient_quota\"}}"}}`, class: Billing, wait: unsaid},
 		{name: "quota delay without RetryInfo", d: Generic, head: answerTo(429), body: `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"RATE_LIMIT_EXCEEDED","metadata":{"quotaResetDelay":"373.801628ms"}}]}}`, class: RateLimited, wait: 374 * time.Millisecond},
 		{name: "violated day beside a short delay", d: Generic, head: answerTo(429), body: `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier","quotaValue":"50"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"7s"}]}}`, class: QuotaExhausted, wait: 7 * time.Second, flags: flags{named: true}},
+		{name: "a concurrent change is no limit", d: Generic, head: answerTo(409), body: `{"code":"ConcurrentModificationException"}`, class: Rejected, wait: unsaid},
+		{name: "a wait beyond belief is reported as said", d: Generic, head: answerTo(429, "Retry-After", "99999999"), class: QuotaExhausted, wait: 99999999 * time.Second},
+		{name: "cut in the code", d: Generic, head: answerTo(429), body: `{"error":{"code":"insufficient_quota"`, class: RateLimited, wait: unsaid},
+		{name: "a stale copy says nothing", d: Generic, head: answerTo(429, "Age", "5", "Ratelimit", `"a";r=0;t=50`), class: RateLimited, wait: unsaid},
 		{name: "busy server", d: Generic, head: answerTo(503), body: `{"error":"server busy, please try again.  maximum pending requests exceeded"}`, class: Overloaded, wait: unsaid},
 
 		{name: "Retry-After before t", d: Generic, head: answerTo(429, "Ratelimit", `"a";r=0;t=50`, "Retry-After", "5"), class: RateLimited, wait: 5 * time.Second, flags: flags{named: true}},
