@@ -17,10 +17,10 @@ type answer struct {
 	status int
 	// refused is true where the answer is an error of any kind.
 	refused bool
-	// named are the limits the refusal names.
+	// named are the limits the refusal names, said those of them that stand in
+	// sentences.
 	named []namedLimit
-	// tooLarge: the request exceeds the limit by itself.
-	tooLarge bool
+	said  []refusedLimit
 }
 
 // newAnswer takes a response apart.

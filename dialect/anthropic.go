@@ -30,7 +30,7 @@ func anthropicBudgets(a *answer) []bucket {
 				continue
 			}
 			b.Window, b.long, b.firm = Minute, false, false
-			b.Scope = strings.Trim(family.scope+" "+workspace, " ")
+			b.Scope = strings.Join(strings.Fields(family.scope+" "+b.Scope+" "+workspace), " ")
 			if b.Unit != Requests && b.remaining.n%1000 == 0 {
 				// A remainder that is no round number was not rounded.
 				b.Rounding = 1000

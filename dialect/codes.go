@@ -83,7 +83,6 @@ var codeParts = []struct {
 	{"concurren", verdict{class: RateLimited, concurrent: true}},
 	{"ratelimit", verdict{class: RateLimited}},
 	{"toomanyrequests", verdict{class: RateLimited}},
-	{"toomanytokens", verdict{class: RateLimited}},
 	{"throttl", verdict{class: RateLimited}},
 	{"quotaexceeded", verdict{class: RateLimited}},
 }

@@ -76,7 +76,7 @@ type Reading struct {
 	Class Class
 	// Told is whether the provider said how long to wait, and Wait what it
 	// said, from the head's arrival, rounded up to the millisecond. A told 0
-	// is "now".
+	// is "now". One beyond MaxWait is a mistake for whoever waits.
 	Told bool
 	Wait time.Duration
 	// Buckets are the budgets the response reported.

@@ -11,8 +11,7 @@ import (
 var familyPrefixes = []string{"x-ratelimit-", "x-rate-limit-", "ratelimit-"}
 
 // familyBuckets reads the x-ratelimit headers and their relatives, grouped by
-// what their names say. recovery is how such a bucket fills when it has a
-// reset.
+// what their names say.
 func familyBuckets(a *answer, prefixes []string) []bucket {
 	groups := make(map[string]*bucket)
 	for name, lines := range a.fields {

@@ -94,7 +94,7 @@ func (f *fault) root(v any, depth int) {
 	}
 	for name, v := range o {
 		switch strings.ToLower(name) {
-		case "error", "errors":
+		case "error":
 			f.found = f.found || !empty(v)
 		case "response":
 			if r, ok := v.(map[string]any); ok && !empty(r["error"]) {

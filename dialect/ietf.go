@@ -136,8 +136,10 @@ func ietfMember(member, required string) (ietfItem, bool) {
 			item.params["q"] = p
 		case i == 0 && !isParam && p != "":
 			item.name = p
-		case !isParam || name == "":
+		case p == "" || name == "":
 			return item, false
+		case !isParam:
+			// A parameter without a value is a boolean, none of ours.
 		default:
 			item.params[strings.ToLower(name)] = strings.Trim(value, `"`)
 		}

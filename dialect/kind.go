@@ -23,9 +23,9 @@ var inferenceVerbs = []string{
 	"batchEmbedContents", "predict", "rawPredict", "streamRawPredict", "generateAnswer",
 }
 
-// healthPaths are the last segments of paths that only ask whether a server is
-// there.
-var healthPaths = []string{"health", "healthz", "livez", "readyz", "ping", "version", "tags"}
+// healthPaths are the ends of paths that only ask whether a server is there and
+// what it has.
+var healthPaths = []string{"/health", "/healthz", "/livez", "/readyz", "/ping", "/api/version", "/api/tags"}
 
 // usualKind tells a request's kind by its method and the paths that most
 // providers share.
@@ -44,13 +44,11 @@ func usualKind(r *http.Request) Kind {
 		if strings.Contains(path, "/threads/") {
 			return Other
 		}
-		for _, end := range inferencePaths {
-			if strings.HasSuffix(path, end) {
-				return Inference
-			}
+		if slices.ContainsFunc(inferencePaths, func(end string) bool { return strings.HasSuffix(path, end) }) {
+			return Inference
 		}
 	case http.MethodGet, http.MethodHead, "":
-		if slices.Contains(healthPaths, last) {
+		if slices.ContainsFunc(healthPaths, func(end string) bool { return strings.HasSuffix(path, end) }) {
 			return Catalog
 		}
 		if at := strings.LastIndex(path+"/", "/models/"); at >= 0 {

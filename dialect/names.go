@@ -11,7 +11,7 @@ func (a *answer) readNames() {
 	for _, t := range a.fault.texts {
 		if l, ok := readLimit(t); ok {
 			a.named = append(a.named, l.namedLimit)
-			a.tooLarge = a.tooLarge || l.tooLarge()
+			a.said = append(a.said, l)
 		}
 	}
 	for _, v := range a.fault.google.violations {
@@ -61,11 +61,9 @@ func (a *answer) mergeNamed(reported []bucket) []bucket {
 		}
 	}
 	var named []bucket
-	for _, t := range a.fault.texts {
-		if l, ok := readLimit(t); ok {
-			if b, ok := l.bucket(); ok {
-				named = append(named, b)
-			}
+	for _, l := range a.said {
+		if b, ok := l.bucket(); ok {
+			named = append(named, b)
 		}
 	}
 	named = append(named, a.fault.google.buckets(a.fault.texts)...)

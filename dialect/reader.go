@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,7 +35,7 @@ func (p reader) read(h Head, body []byte) Reading {
 	limited := r.Class == RateLimited || r.Class == QuotaExhausted
 	if r.Class == RateLimited {
 		r.Concurrent = r.Concurrent || concurrent || a.namesConcurrency()
-		r.TooLarge = a.status == 413 || a.tooLarge
+		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge)
 	}
 	if r.Class == RateLimited && !r.TooLarge {
 		if why, long := a.longWindow(buckets); long && !r.Concurrent {
@@ -120,7 +121,7 @@ func (p reader) class(a *answer) (class Class, concurrent bool, why string) {
 		if strings.HasPrefix(code, "modelnotready") || a.status == 0 {
 			return Unavailable, false, "code " + code
 		}
-	case code != "" && v.class != Unavailable && !vague(code, a.status):
+	case code != "" && v.class != Unavailable && !vague(code, v, a.status):
 		return v.class, v.concurrent, "code " + code
 	}
 	switch {
@@ -140,8 +141,12 @@ func (p reader) class(a *answer) (class Class, concurrent bool, why string) {
 	return Rejected, false, "status"
 }
 
-// vague is true for a code that says less than the status beside it.
-func vague(code string, status int) bool {
+// vague is true for a code that says less than the status beside it: Google's
+// word for any limit on a 5xx, a concurrent change of something on a 409.
+func vague(code string, v verdict, status int) bool {
+	if v.concurrent {
+		return status > 403 && status < 429
+	}
 	return code == "resourceexhausted" && status >= 500
 }
 

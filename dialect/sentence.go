@@ -91,6 +91,7 @@ func unitOf(side, noun string) string {
 type refusedLimit struct {
 	namedLimit
 	limit, used, requested count
+	text                   string
 }
 
 var (
@@ -106,11 +107,11 @@ func readLimit(text string) (refusedLimit, bool) {
 	words := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(text))
 	if m := ofPerSeconds.FindStringSubmatch(words); m != nil {
 		w := seconds(parseCount(m[2]).n)
-		r := refusedLimit{limit: parseCount(m[1])}
+		r := refusedLimit{limit: parseCount(m[1]), text: text}
 		r.unit, r.window, r.long = Requests, w.name, w.long
 		return r, w.name != ""
 	}
-	r := refusedLimit{namedLimit: nameLimit(words)}
+	r := refusedLimit{namedLimit: nameLimit(words), text: text}
 	r.limit = numberAfter(limitWord, words)
 	r.used = numberAfter(usedWord, words)
 	r.requested = numberAfter(requestedWord, words)

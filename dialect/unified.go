@@ -51,7 +51,8 @@ func unifiedBudgets(a *answer) []bucket {
 	refusedAll := strings.EqualFold(a.fields.get(unifiedPrefix+"status"), "rejected")
 	claimed := claimNames.Replace(strings.ToLower(a.fields.get(unifiedPrefix + "representative-claim")))
 	windows := unifiedWindows(a)
-	if refusedAll && claimed != "" && claimed != "overage" && len(windows) == 0 {
+	if len(windows) == 0 && claimed != "" && claimed != "overage" {
+		// The older form: one claim, whose reset is the overall one.
 		windows = []string{claimed}
 	}
 	var out []bucket
@@ -64,9 +65,9 @@ func unifiedBudgets(a *answer) []bucket {
 			refusedAll && window == claimed {
 			b.remaining = count{said: true}
 			anyEmpty = true
-			if !b.resetSaid && window == claimed {
-				b.takeReset(a, "reset")
-			}
+		}
+		if !b.resetSaid && window == claimed {
+			b.takeReset(a, "reset")
 		}
 		out = append(out, b)
 	}

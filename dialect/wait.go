@@ -112,11 +112,12 @@ func (a *answer) longer(buckets []bucket) (d time.Duration, why string, found bo
 			d, why, found = b.reset, "reset of "+b.Unit+" per "+b.Window, true
 		}
 	}
-	for _, t := range a.fault.texts {
-		if l, ok := readLimit(t); ok && l.long {
-			if w, ok := proseWait(t, a.now()); ok && w > d {
-				d, why, found = w, "message", true
-			}
+	for _, l := range a.said {
+		if !l.long {
+			continue
+		}
+		if w, ok := proseWait(l.text, a.now()); ok && w > d {
+			d, why, found = w, "message", true
 		}
 	}
 	return d, why, found
