@@ -148,6 +148,11 @@ func (a *attempt) read() {
 		a.readRefusal()
 	}
 	a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+	if a.reading.Wait > dialect.MaxWait {
+		// An epoch in the wrong unit, or a mistake: nobody means it.
+		a.call.transport.warn("a stated wait is too long to be meant", errors.New(a.reading.Why))
+		a.reading.Told, a.reading.Wait = false, 0
+	}
 }
 
 // readRefusal reads the beginning of a refusal's body.

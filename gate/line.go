@@ -65,6 +65,9 @@ func (w *waiter) look() {
 // or its deadline. Only the last two are errors.
 func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 	deadline := w.ask.Deadline
+	if own, ok := ctx.Deadline(); ok && !deadline.Before(own) {
+		deadline = time.Time{} // the context says it itself
+	}
 	last := !deadline.IsZero() && (until.IsZero() || deadline.Before(until))
 	if last {
 		until = deadline

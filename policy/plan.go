@@ -88,6 +88,13 @@ func (r Rules) limits(s *budget.State, now time.Time) []limiter.Limit {
 			limits = append(limits, paced(r.Bucket(Requests), every))
 		}
 	}
+	if s.Probe.Needed && !r.Limits.DeclaresRate() {
+		// The probe has to be counted by what will space those behind it.
+		slow(toldInterval(s))
+		if r.learns(s) && s.Rate.PerSecond == 0 {
+			slow(spacingAfter(s.Episode.Wait))
+		}
+	}
 	if s.Ramp.Left > 0 && now.Before(s.Ramp.Until) {
 		slow(r.rampInterval(s, factor))
 	}

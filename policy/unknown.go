@@ -44,10 +44,15 @@ func (r Rules) endEpisode(s *budget.State, now time.Time) {
 			s.Rate = learned(s, now, since)
 			s.Spacing = budget.Spacing{Changed: now}
 		} else {
-			s.Spacing = budget.Spacing{Every: min(max(e.Wait, leastSpacing), mostSpacing), Changed: now}
+			s.Spacing = budget.Spacing{Every: spacingAfter(e.Wait), Changed: now}
 		}
 	}
 	*e = budget.Episode{Ended: now, Changed: now}
+}
+
+// spacingAfter is the spacing that follows a wait.
+func spacingAfter(wait time.Duration) time.Duration {
+	return min(max(wait, leastSpacing), mostSpacing)
 }
 
 // learned is the rate after an episode that ends at now: what was admitted

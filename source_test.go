@@ -1,0 +1,140 @@
+package paceline_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sources parses every file of the module that is not a test.
+func sources(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := make(map[string]*ast.File)
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != "." || strings.HasPrefix(d.Name(), ".") && path != "." {
+				return filepath.SkipDir // another module
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files[filepath.ToSlash(path)], err = parser.ParseFile(set, path, nil, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d files found", len(files))
+	}
+	return files
+}
+
+// calls lists the functions that call a method or function of a name.
+func calls(f *ast.File, name string) (callers []string) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok {
+				if s, ok := c.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == name {
+					callers = append(callers, fn.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	return callers
+}
+
+// P-01, P-02, P-10, P-13: one function sends, one function calls it, and that
+// one is called by the path alone, behind the gate.
+func TestOneSendSite(t *testing.T) {
+	for _, step := range []struct{ called, by string }{
+		{"RoundTrip", "exchange"}, {"exchange", "send"}, {"send", "RoundTrip"},
+	} {
+		var callers []string
+		for path, f := range sources(t) {
+			for _, c := range calls(f, step.called) {
+				callers = append(callers, path+":"+c)
+			}
+		}
+		if len(callers) != 1 || !strings.HasSuffix(callers[0], ":"+step.by) {
+			t.Errorf("%s is called by %v, want by %s alone", step.called, callers, step.by)
+		}
+	}
+}
+
+// P-03, P-08: nothing else reaches a provider: no other code makes requests
+// but through a client that is given a Transport.
+func TestNothingElseSends(t *testing.T) {
+	for path, f := range sources(t) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := s.X.(*ast.Ident); !ok || x.Name != "http" {
+				return true
+			}
+			switch s.Sel.Name {
+			case "Get", "Post", "PostForm", "Head", "DefaultClient":
+				t.Errorf("%s uses http.%s: requests go through a Transport", path, s.Sel.Name)
+			case "DefaultTransport":
+				if path != "transport.go" {
+					t.Errorf("%s uses http.DefaultTransport", path)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestArrows holds the imports to the layout: what may know of what.
+func TestArrows(t *testing.T) {
+	const module = "github.com/paceline-proxy/paceline"
+	may := map[string][]string{
+		"limiter":        {},
+		"limiter/memory": {"limiter"},
+		"dialect":        {},
+		"budget":         {"dialect"},
+		"policy":         {"budget", "dialect", "limiter"},
+		"gate":           {"policy", "budget", "dialect", "limiter"},
+		"stub":           {},
+		"":               {"gate", "policy", "budget", "dialect", "limiter", "limiter/memory"},
+	}
+	for pkg, allowed := range may {
+		path := strings.TrimSuffix(module+"/"+pkg, "/")
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", path).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", path, err)
+		}
+		for dep := range strings.FieldsSeq(string(out)) {
+			if dep == path {
+				continue
+			}
+			rel, ours := strings.CutPrefix(dep, module+"/")
+			switch {
+			case !ours:
+				t.Errorf("%s needs %s: it is to use the standard library alone", path, dep)
+			case !slices.Contains(allowed, rel):
+				t.Errorf("%s needs %s, against the layout", path, rel)
+			}
+		}
+	}
+}
