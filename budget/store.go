@@ -108,9 +108,7 @@ func Merge(a, b State) State {
 	if b.Factor.Changed.After(a.Factor.Changed) {
 		m.Factor = b.Factor
 	}
-	if b.Factor.Refused.After(m.Factor.Refused) {
-		m.Factor.Refused = b.Factor.Refused
-	}
+	m.Factor.Refused = later(a.Factor.Refused, b.Factor.Refused)
 	if b.Rate.Changed.After(a.Rate.Changed) {
 		m.Rate = b.Rate
 	}
@@ -128,4 +126,11 @@ func Merge(a, b State) State {
 		m.Observe(r.Sent, []dialect.Snapshot{r.Snapshot})
 	}
 	return m
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
