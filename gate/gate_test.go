@@ -1,0 +1,311 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// ask is a request of a key under fixed limits.
+func ask(key string, limits ...limiter.Limit) gate.Ask {
+	return gate.Ask{
+		Key: key, Arrived: time.Now(), Hold: time.Minute, MaxPause: time.Hour,
+		Plan:    func(time.Time, policy.Activity) policy.Plan { return policy.Plan{Limits: limits} },
+		Started: func(time.Time) {},
+	}
+}
+
+func window(key string, calls int, per time.Duration) limiter.Limit {
+	return limiter.Limit{Key: key, Calls: calls, Per: per}
+}
+
+func places(key string, n int) limiter.Limit { return limiter.Limit{Key: key, Concurrent: n} }
+
+// book notes who was started when, in order.
+type book struct {
+	mu    sync.Mutex
+	begin time.Time
+	lines []string
+}
+
+func newBook() *book { return &book{begin: time.Now()} }
+
+func (b *book) note(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, fmt.Sprintf("%s@%v", name, time.Since(b.begin)))
+}
+
+func (b *book) want(t *testing.T, lines ...string) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.lines, lines) {
+		t.Errorf("got  %v\nwant %v", b.lines, lines)
+	}
+}
+
+// A retry keeps its first arrival: it goes before those that came later.
+func TestRetryKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, b := gate.New(memory.New()), newBook()
+		w := window("w", 1, time.Second)
+		enter := func(name string, arrived time.Time) {
+			a := ask("k", w)
+			a.Arrived = arrived
+			a.Started = func(time.Time) { b.note(name) }
+			if _, err := g.Enter(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+		}
+		first := time.Now()
+		enter("first", first)
+		for i := range 3 {
+			go enter(fmt.Sprint("later", i), time.Now().Add(time.Duration(i+1)))
+		}
+		time.Sleep(time.Second / 2)
+		enter("first again", first)
+		time.Sleep(10 * time.Second)
+		b.want(t, "first@0s", "first again@1s", "later0@2s", "later1@3s", "later2@4s")
+	})
+}
+
+// Whoever leaves the line hands it on, at whatever step it leaves.
+func TestLeavingHandsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		w := window("w", 1, time.Second)
+		rng := rand.New(rand.NewPCG(1, 2))
+		var wg sync.WaitGroup
+		for i := range 200 {
+			ctx := t.Context()
+			if i%2 == 0 {
+				c, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(100))*time.Second/2)
+				defer cancel()
+				ctx = c
+			}
+			wg.Go(func() {
+				grant, err := g.Enter(ctx, ask("k", w))
+				if err == nil {
+					err = g.Release(ctx, grant, true)
+				}
+				if _, refused := errors.AsType[*gate.Refused](err); err != nil && !refused && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if a := g.Activity("k"); a != (policy.Activity{}) {
+			t.Errorf("left behind: %+v", a)
+		}
+	})
+}
+
+// A release frees a place for the line that has waited longest, and the
+// others follow when it has asked.
+func TestReleaseWakesInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, b := gate.New(memory.New()), newBook()
+		p := places("shared", 2)
+		hold := func(key string, d time.Duration) {
+			a := ask(key, p)
+			a.Started = func(time.Time) { b.note(key) }
+			grant, err := g.Enter(t.Context(), a)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(d)
+			if err := g.Release(t.Context(), grant, true); err != nil {
+				t.Error(err)
+			}
+		}
+		for i, d := range []time.Duration{10, 20, 5, 5, 5, 5} {
+			go hold(fmt.Sprint("line", i), d*time.Second)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		b.want(t, "line0@0s", "line1@1ms", "line2@10s", "line3@15s", "line4@20s", "line5@20.001s")
+	})
+}
+
+// A place released while the head is being refused is not missed.
+func TestReleaseDuringAnAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.New()
+		slow := &slowLimiter{Limiter: m}
+		g := gate.New(slow)
+		grant, err := g.Enter(t.Context(), ask("k", places("p", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow.after = time.Second // the refusal takes a second to arrive
+		got := make(chan time.Time)
+		go func() {
+			if _, err := g.Enter(t.Context(), ask("k", places("p", 1))); err != nil {
+				t.Error(err)
+			}
+			got <- time.Now()
+		}()
+		time.Sleep(time.Second / 2)
+		start := time.Now()
+		if err := g.Release(t.Context(), grant, true); err != nil {
+			t.Fatal(err)
+		}
+		if late := (<-got).Sub(start); late > 2*time.Second {
+			t.Errorf("started %v after the release: it was missed", late)
+		}
+	})
+}
+
+// slowLimiter answers some time after it has decided, as over a network.
+type slowLimiter struct {
+	limiter.Limiter
+	after time.Duration
+}
+
+func (s *slowLimiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decision, error) {
+	d, err := s.Limiter.Acquire(ctx, r)
+	time.Sleep(s.after)
+	return d, err
+}
+
+// A pause longer than a waiter's patience is refused at once, whoever heads
+// the line; a window never is.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		start := time.Now()
+		if err := g.Throttle(t.Context(), "k", start.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		patient := ask("k", window("w", 1, time.Minute))
+		patient.MaxPause = -1
+		done := make(chan error, 1)
+		go func() { _, err := g.Enter(t.Context(), patient); done <- err }()
+		synctest.Wait()
+		short := ask("k", window("w", 1, time.Minute))
+		short.MaxPause = time.Minute
+		_, err := g.Enter(t.Context(), short)
+		if r, ok := errors.AsType[*gate.Refused](err); !ok || r.Reason != gate.Pause || !r.Until.Equal(start.Add(time.Hour)) {
+			t.Errorf("refused with %v", err)
+		}
+		if time.Since(start) != 0 {
+			t.Errorf("the refusal took %v", time.Since(start))
+		}
+		if err := <-done; err != nil || time.Since(start) != time.Hour {
+			t.Errorf("the patient one: %v after %v", err, time.Since(start))
+		}
+		// The window is a turn, not a pause.
+		if _, err := g.Enter(t.Context(), ask("k", window("w", 1, 1000*time.Hour))); err != nil {
+			t.Errorf("waiting for a turn: %v", err)
+		}
+	})
+}
+
+// A limiter that cannot be asked is an error that says so, and no request is
+// stuck behind it.
+func TestBrokenLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(broken{})
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				_, err := g.Enter(t.Context(), ask("k", window("w", 1, time.Second)))
+				if err == nil || !strings.Contains(err.Error(), "asking the limiter: the server is gone") {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	_, err := gate.New(memory.New()).Enter(t.Context(), ask("k", window("w", -1, time.Second)))
+	if !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("an invalid limit: %v", err)
+	}
+}
+
+type broken struct{ limiter.Limiter }
+
+func (broken) Acquire(context.Context, limiter.Request) (limiter.Decision, error) {
+	return limiter.Decision{}, errors.New("the server is gone")
+}
+
+// A request cancelled before it asks takes nothing: neither a start nor a
+// place.
+func TestCancelledTakesNothing(t *testing.T) {
+	m := memory.New()
+	g := gate.New(m)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := ask("k", window("w", 1, time.Hour), places("p", 1))
+	a.Started = func(time.Time) { t.Error("started") }
+	if _, err := g.Enter(ctx, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	d, err := m.Acquire(t.Context(), limiter.Request{Key: "k", Hold: time.Minute, Limits: []limiter.Limit{window("w", 1, time.Hour), places("p", 1)}})
+	if err != nil || !d.Granted {
+		t.Errorf("something was counted: %+v, %v", d, err)
+	}
+}
+
+// Ten thousand waiters are started in order, each at its instant, and take
+// little memory.
+func TestLongLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		g := gate.New(memory.New())
+		w := window("w", 1, 10*time.Millisecond)
+		begin := time.Now()
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range n {
+			a := ask("k", w)
+			a.Arrived = begin.Add(time.Duration(i))
+			a.Started = func(at time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				if want := begin.Add(time.Duration(len(order)) * 10 * time.Millisecond); !at.Equal(want) {
+					t.Errorf("start %d at %v, want %v", len(order), at.Sub(begin), want.Sub(begin))
+				}
+				order = append(order, i)
+			}
+			wg.Go(func() {
+				if _, err := g.Enter(t.Context(), a); err != nil {
+					t.Error(err)
+				}
+			})
+			if i == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		runtime.ReadMemStats(&after)
+		if each := (after.HeapAlloc + after.StackInuse - before.HeapAlloc - before.StackInuse) / n; each > 20<<10 {
+			t.Errorf("%d bytes a waiter", each)
+		}
+		wg.Wait()
+		// Those that joined in one instant may have begun in any order, but the
+		// line goes by arrival from the second on.
+		if !slices.IsSorted(order) {
+			t.Error("not in the order of arrival")
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package policy_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+var t0 = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+const sec = time.Second
+
+func rules(l policy.Limits) policy.Rules {
+	return policy.Rules{
+		Limits: l.Or(policy.Limits{Adaptive: policy.Adaptive{Decrease: 0.7, Min: 0.2, Increase: 0.1, Cooldown: 5 * time.Minute, Gap: 5 * sec}}),
+		Retry:  policy.Retry{Max: 6, Max5xx: 2, Base: 2 * sec, MaxWait: 10 * time.Minute, Overload: 2 * time.Minute},
+		Bucket: func(unit string) string { return unit },
+	}
+}
+
+// write shows limits as a test would.
+func write(ls []limiter.Limit) string {
+	var s []string
+	for _, l := range ls {
+		if l.Concurrent > 0 {
+			s = append(s, fmt.Sprintf("%d %s", l.Concurrent, l.Key))
+		} else {
+			s = append(s, fmt.Sprintf("%d/%v", l.Calls, l.Per))
+		}
+	}
+	return strings.Join(s, ", ")
+}
+
+// What each setting compiles to, with margin, slack and factor.
+func TestLimitsCompile(t *testing.T) {
+	burst := policy.Burst
+	for _, tt := range []struct {
+		limits policy.Limits
+		factor float64
+		want   string
+	}{
+		{policy.Limits{}, 1, ""},
+		{policy.Limits{MaxPerMinute: 15}, 1, "15/1m0s, 1/4s"},
+		{policy.Limits{MaxPerMinute: 15, WindowSlack: 1500 * time.Millisecond}, 1, "15/1m1.5s, 1/4s"},
+		{policy.Limits{MaxPerMinute: 15, SafetyMargin: 0.2}, 1, "12/1m0s, 1/5s"},
+		{policy.Limits{MaxPerMinute: 15, Pacing: burst}, 0.7, "10/1m0s"},
+		{policy.Limits{MaxPerMinute: 15}, 0.7, "10/1m0s, 1/5.715s"},
+		// A fraction of a call becomes a call in a longer window.
+		{policy.Limits{MaxPerSecond: 2, Pacing: burst}, 0.2, "1/2.5s"},
+		{policy.Limits{MaxPerMinute: 1, Pacing: burst, SafetyMargin: 0.9}, 1, "1/10m0s"},
+		// The faster of two windows does not set the pace.
+		{policy.Limits{MaxPerSecond: 5, MaxPerMinute: 60}, 1, "1/1s, 60/1m0s"}, // the pacing is the smaller
+		{policy.Limits{MaxPerSecond: 1, MaxPerMinute: 600}, 1, "1/1s, 600/1m0s"},
+		// Above 600 a minute starts go in small groups.
+		{policy.Limits{MaxPerMinute: 600}, 1, "600/1m0s, 1/100ms"},
+		{policy.Limits{MaxPerMinute: 1000}, 1, "1000/1m0s, 2/120ms"},
+		{policy.Limits{MaxPerMinute: 1_000_000}, 1, "1000000/1m0s, 1667/101ms"},
+		// Hours and days are bounded, not paced.
+		{policy.Limits{MaxPerHour: 800, MaxPerDay: 5000}, 1, "800/1h0m0s, 5000/24h0m0s"},
+		// Other windows: slack from ten seconds up, at most a fiftieth.
+		{policy.Limits{Windows: []policy.Window{{Calls: 10, Per: 5 * sec}, {Calls: 20, Per: 10 * sec}, {Calls: 30, Per: 20 * sec, Slack: sec}}, WindowSlack: sec, Pacing: burst}, 1, "10/5s, 20/10.2s, 30/21s"},
+		{policy.Limits{MaxConcurrent: 10, SafetyMargin: 0.5}, 0.7, "7 places"},
+		{policy.Limits{MaxConcurrent: 1}, 0.2, "1 places"},
+	} {
+		s := &budget.State{Factor: budget.Factor{Value: tt.factor, Changed: t0}}
+		p := rules(tt.limits).Plan(s, t0, policy.Activity{})
+		if got := write(p.Limits); got != tt.want {
+			t.Errorf("%+v at %v:\ngot  %s\nwant %s", tt.limits, tt.factor, got, tt.want)
+		}
+	}
+}
+
+// Every plan of a limit, at every factor, is one a limiter takes, and slows by
+// at least the factor.
+func TestCompiledLimitsAreValid(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7, 60, 599, 601, 15_000, 1_000_000, 1 << 40} {
+		for _, factor := range []float64{0.2, 0.343, 0.7, 0.9, 1} {
+			for _, l := range []policy.Limits{{MaxPerSecond: n}, {MaxPerMinute: n}, {MaxPerHour: n}, {MaxPerDay: n, MaxConcurrent: n}} {
+				s := &budget.State{Factor: budget.Factor{Value: factor, Changed: t0}}
+				p := rules(l).Plan(s, t0, policy.Activity{})
+				if err := (limiter.Request{Limits: p.Limits, Hold: sec}).Validate(); err != nil {
+					t.Errorf("%+v at %v: %v", l, factor, err)
+				}
+				declared := map[time.Duration]int{sec: l.MaxPerSecond, time.Minute: l.MaxPerMinute, time.Hour: l.MaxPerHour, 24 * time.Hour: l.MaxPerDay}
+				for per, most := range declared {
+					if most == 0 {
+						continue
+					}
+					fits := slices.ContainsFunc(p.Limits, func(c limiter.Limit) bool {
+						return c.Per > 0 && float64(c.Calls)/float64(c.Per) <= float64(most)*factor/float64(per)*(1+1e-9)
+					})
+					if !fits {
+						t.Errorf("%d per %v at %v is not held by %s", most, per, factor, write(p.Limits))
+					}
+				}
+			}
+		}
+	}
+}
+
+// A told interval spaces what follows a pause where nothing is declared.
+func TestToldIntervalSpacesTheProbe(t *testing.T) {
+	limit := int64(30)
+	s := &budget.State{}
+	s.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	r := rules(policy.Limits{})
+	r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: true, Wait: sec}})
+	if got := write(r.Plan(s, t0.Add(sec), policy.Activity{}).Limits); got != "1/2s" {
+		t.Errorf("the probe is under %q, want 1/2s", got)
+	}
+}
+
+// Three answers within ten seconds that the provider is full halve the starts
+// for half a minute.
+func TestOverloadHalvesStarts(t *testing.T) {
+	s := &budget.State{}
+	r := rules(policy.Limits{})
+	full := func(at time.Time) {
+		r.Learn(s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.Overloaded}, Recent: 20})
+	}
+	full(t0)
+	full(t0.Add(11 * sec))
+	full(t0.Add(12 * sec))
+	if p := r.Plan(s, t0.Add(12*sec), policy.Activity{}); len(p.Limits) != 0 {
+		t.Errorf("two within ten seconds: %s", write(p.Limits))
+	}
+	full(t0.Add(13 * sec))
+	if got := write(r.Plan(s, t0.Add(13*sec), policy.Activity{}).Limits); got != "1/1s" {
+		t.Errorf("twenty starts in ten seconds became %s, want one a second", got)
+	}
+	if p := r.Plan(s, t0.Add(44*sec), policy.Activity{}); len(p.Limits) != 0 {
+		t.Errorf("half a minute later: %s", write(p.Limits))
+	}
+}
+
+// Learned places grow by one for every twenty admissions while all are in
+// use.
+func TestPlacesGrow(t *testing.T) {
+	s := &budget.State{}
+	r := rules(policy.Limits{})
+	r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Concurrent: true}, Activity: policy.Activity{InFlight: 5}})
+	if s.Places.N != 4 {
+		t.Fatalf("%d places after a refusal at five, want 4", s.Places.N)
+	}
+	admit := func(n, inFlight int) {
+		for i := range n {
+			at := t0.Add(time.Duration(i+1) * sec)
+			r.Learn(s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: inFlight}})
+		}
+	}
+	admit(100, 3)
+	if s.Places.N != 4 {
+		t.Errorf("%d places without all in use", s.Places.N)
+	}
+	admit(20, 4)
+	if s.Places.N != 5 {
+		t.Errorf("%d places after twenty admissions, want 5", s.Places.N)
+	}
+}
+
+// refuse and admit drive a key that has to learn its rate.
+type key struct {
+	r policy.Rules
+	s budget.State
+}
+
+func (k *key) refuse(sent, now time.Time) {
+	k.r.Learn(&k.s, policy.Answer{Sent: sent, Now: now, Reading: dialect.Reading{Class: dialect.RateLimited}})
+}
+
+// admit lets one request through at an instant; during a pause's probing that
+// is the probe.
+func (k *key) admit(at time.Time) {
+	k.r.Plan(&k.s, at, policy.Activity{})
+	k.r.Started(&k.s, at)
+	k.r.Learn(&k.s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: 1}})
+}
+
+// The first episode leaves a spacing, a second within the hour a rate, one
+// much later a spacing again.
+func TestEpisodes(t *testing.T) {
+	k := &key{r: rules(policy.Limits{})}
+	k.refuse(t0, t0)
+	k.admit(t0.Add(10 * sec)) // the probe
+	if k.s.Rate.PerSecond != 0 || k.s.Spacing.Every != 2*sec {
+		t.Fatalf("after the first episode: %+v %+v", k.s.Rate, k.s.Spacing)
+	}
+	for i := range 60 {
+		k.admit(t0.Add(time.Duration(11+i) * sec))
+	}
+	k.refuse(t0.Add(71*sec), t0.Add(71*sec))
+	k.admit(t0.Add(130 * sec))
+	// 60 admitted and the probe, in the 120 s since the first episode ended.
+	if got := k.s.Rate.PerSecond; got < 61.0/120-1e-9 || got > 61.0/120+1e-9 {
+		t.Errorf("after the second episode the rate is %v, want 61 in 120 s", got)
+	}
+
+	later := &key{r: rules(policy.Limits{})}
+	later.refuse(t0, t0)
+	later.admit(t0.Add(10 * sec))
+	later.refuse(t0.Add(2*time.Hour), t0.Add(2*time.Hour))
+	later.admit(t0.Add(2*time.Hour + 10*sec))
+	if later.s.Rate.PerSecond != 0 || later.s.Spacing.Every == 0 {
+		t.Errorf("two episodes two hours apart: %+v", later.s)
+	}
+}
+
+// A rate is cut by at most a half, raised by a tenth with every ten
+// admissions, by a hundredth near the rate that was refused, and forgotten
+// after an hour of little use.
+func TestLearnedRate(t *testing.T) {
+	k := &key{r: rules(policy.Limits{})}
+	k.s.Rate = budget.Rate{PerSecond: 1, Refused: 1, Changed: t0}
+	k.s.Episode = budget.Episode{Ended: t0, Changed: t0}
+	at := t0
+	ten := func() {
+		for range 10 {
+			at = at.Add(sec)
+			k.admit(at)
+		}
+	}
+	ten()
+	if k.s.Rate.PerSecond != 1.01 {
+		t.Errorf("near the refused rate it rose to %v, want 1.01", k.s.Rate.PerSecond)
+	}
+	at = at.Add(1000 * sec) // admitted little in a long time
+	k.refuse(at, at)
+	at = at.Add(20 * sec)
+	k.admit(at)
+	if got := k.s.Rate.PerSecond; got != 0.505 {
+		t.Errorf("cut to %v, want to no less than half", got)
+	}
+	ten()
+	if got := k.s.Rate.PerSecond; got < 0.5554 || got > 0.5556 {
+		t.Errorf("away from the refused rate it rose to %v, want by a tenth", got)
+	}
+	k.admit(at.Add(30 * time.Minute))
+	k.admit(at.Add(61 * time.Minute))
+	k.admit(at.Add(122 * time.Minute))
+	if k.s.Rate.PerSecond != 0 {
+		t.Errorf("after an hour of little use the rate is still %v", k.s.Rate.PerSecond)
+	}
+}
+
+// One answer teaches once: thirty refusals of one burst are one, and
+// successes already under way undo nothing.
+func TestOneAnswerTeachesOnce(t *testing.T) {
+	k := &key{r: rules(policy.Limits{})}
+	for i := range 30 {
+		k.refuse(t0, t0.Add(time.Duration(i)*time.Millisecond))
+	}
+	if k.s.Episode.Refusals != 1 {
+		t.Errorf("one burst counted as %d refusals", k.s.Episode.Refusals)
+	}
+	if rest := k.s.Pause.Until.Sub(t0); rest > 2*sec+sec/2+30*time.Millisecond {
+		t.Errorf("one burst pauses for %v", rest)
+	}
+	k.r.Learn(&k.s, policy.Answer{Sent: t0, Now: t0.Add(sec), Reading: dialect.Reading{Class: dialect.OK}})
+	if !k.s.Episode.Open || !k.s.Probe.Needed {
+		t.Error("a success under way ended the episode")
+	}
+}
+
+// Nothing is learned where nobody wants adaptation, a rate is declared, or a
+// reading names the limit.
+func TestWhoDoesNotLearn(t *testing.T) {
+	limit := int64(60)
+	told := budget.State{}
+	told.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	for name, k := range map[string]*key{
+		"adaptive off": {r: rules(policy.Limits{Adaptive: policy.Adaptive{Off: true}})},
+		"declared":     {r: rules(policy.Limits{MaxPerMinute: 60})},
+		"told":         {r: rules(policy.Limits{}), s: told},
+	} {
+		k.refuse(t0, t0)
+		k.admit(t0.Add(10 * sec))
+		k.refuse(t0.Add(20*sec), t0.Add(20*sec))
+		k.admit(t0.Add(40 * sec))
+		if k.s.Rate.PerSecond != 0 || k.s.Spacing.Every != 0 {
+			t.Errorf("%s: learned %+v %+v", name, k.s.Rate, k.s.Spacing)
+		}
+	}
+}
