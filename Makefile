@@ -1,0 +1,46 @@
+# Every target here needs Go and nothing else. `make` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+# Benchmarks and the clients they are measured with are modules of their own,
+# so that nobody who uses paceline downloads what it is compared with.
+MODULES := . bench bench/clients
+FUZZTIME ?= 10s
+SEEDS ?= 5
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: ## vet and test every module, with the race detector
+	@for m in $(MODULES); do echo "== $$m"; (cd $$m && go vet ./... && go test -race ./...) || exit 1; done
+
+.PHONY: lint
+lint: ## formatting and static analysis (staticcheck.conf says what is off, and why)
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	@go tool -modfile=tools/go.mod staticcheck ./...
+
+.PHONY: spec
+spec: ## list the statements of docs/SPEC.md that no test names
+	@comm -23 \
+	  <(grep -oE '^- (P|L|R|S|CC)-[0-9]+' docs/SPEC.md | cut -c3- | sort -u) \
+	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' --include='*_test.go' --include='*.go' $$(find . -name '*_test.go' -o -path './limiter/limitertest/*.go') | sort -u) \
+	  | sort -V
+
+.PHONY: fuzz
+fuzz: ## fuzz every parser, FUZZTIME (10s) each
+	@go list ./... | while read -r p; do \
+	  for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+.PHONY: demo
+demo: ## two pacings against one small bucket, side by side, for 45 seconds
+	go run ./cmd/paceline demo
+
+.PHONY: goodput
+goodput: ## successes beside a perfectly informed client, in virtual time, SEEDS (5) runs a scenario
+	cd bench && GOODPUT_SEEDS=$(SEEDS) go test ./goodput -run TestGoodput -count=1 -v
+
+.PHONY: bench
+bench: ## what the memory limiter costs beside x/time/rate
+	cd bench && go run ./limiter
