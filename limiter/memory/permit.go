@@ -1,37 +1,43 @@
 package memory
 
-// A permit is 96 bits, written with six in a character: who issued it, the
-// generation of its first place, and where that place is. A shard would need
-// 4 GiB of places before an index did not fit.
+import "encoding/binary"
+
+// A permit is 96 bits: who issued it, the generation of its first place, and
+// where that place is. A shard would need 4 GiB of places before an index did
+// not fit.
 const (
 	nonceBits      = 24
 	generationBits = 40
 	shardBits      = 6
 	indexBits      = 26
-
-	permitLength = (nonceBits + generationBits + shardBits + indexBits) / 6
 )
 
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+// Four bits to a letter from a to p: eight letters are one word, written and
+// read without a table.
+const (
+	permitLength = (nonceBits + generationBits + shardBits + indexBits) / 4
 
-var values = func() (v [256]int8) {
-	for i := range v {
-		v[i] = -1
-	}
-	for i := range len(digits) {
-		v[digits[i]] = int8(i)
-	}
-	return v
-}()
+	letters = 0x6161616161616161 // "aaaaaaaa"
+	nibbles = 0x0f0f0f0f0f0f0f0f
+)
 
-// format writes a permit. Everything before this allocates nothing.
-func (l *Limiter) format(id placeID) string {
+// permits is how many permits share an allocation.
+const permitsAtOnce = 21 // 504 bytes, of a size class of 512
+
+// format writes a permit. It is cut from a text of several, so that most grants
+// allocate nothing; who keeps one keeps the 512 bytes.
+func (s *shard) format(nonce uint64, id placeID) string {
+	if s.text.Cap()-s.text.Len() < permitLength {
+		s.text.Reset()
+		s.text.Grow(permitLength * permitsAtOnce)
+	}
 	var b [permitLength]byte
-	put(b[:4], l.nonce)
-	// Forty bits and six and twenty-six are twelve characters.
-	put(b[4:10], id.generation>>4)
-	put(b[10:], id.generation&15<<32|id.shard<<indexBits|id.index)
-	return string(b[:])
+	put(b[0:8], nonce<<8|id.generation>>32)
+	put(b[8:16], id.generation)
+	put(b[16:24], id.shard<<indexBits|id.index)
+	start := s.text.Len()
+	s.text.Write(b[:]) // never moves what is there: there is room
+	return s.text.String()[start:]
 }
 
 // parse reads a permit, unless it is none of ours.
@@ -39,33 +45,38 @@ func (l *Limiter) parse(permit string) (placeID, bool) {
 	if len(permit) != permitLength {
 		return placeID{}, false
 	}
-	nonce, ok1 := get(permit[:4])
-	high, ok2 := get(permit[4:10])
-	low, ok3 := get(permit[10:])
-	if !ok1 || !ok2 || !ok3 || nonce != l.nonce {
+	var b [permitLength]byte
+	copy(b[:], permit)
+	first, ok1 := get(b[0:8])
+	second, ok2 := get(b[8:16])
+	third, ok3 := get(b[16:24])
+	if !ok1 || !ok2 || !ok3 || first>>8 != l.nonce {
 		return placeID{}, false
 	}
 	return placeID{
-		shard:      low >> indexBits & (shards - 1),
-		index:      low & (1<<indexBits - 1),
-		generation: high<<4 | low>>32,
+		shard:      third >> indexBits,
+		index:      third & (1<<indexBits - 1),
+		generation: first&0xff<<32 | second,
 	}, true
 }
 
+// put writes the low 32 bits of v.
 func put(b []byte, v uint64) {
-	for i := len(b) - 1; i >= 0; i-- {
-		b[i] = digits[v&63]
-		v >>= 6
-	}
+	v &= 0xffffffff
+	v = (v | v<<16) & 0x0000ffff0000ffff
+	v = (v | v<<8) & 0x00ff00ff00ff00ff
+	v = (v | v<<4) & nibbles
+	binary.LittleEndian.PutUint64(b, v+letters)
 }
 
-func get(s string) (v uint64, ok bool) {
-	for i := range len(s) {
-		d := values[s[i]]
-		if d < 0 {
-			return 0, false
-		}
-		v = v<<6 | uint64(d)
+// get reads what put wrote; a letter beyond a to p is not ok.
+func get(b []byte) (v uint64, ok bool) {
+	v = binary.LittleEndian.Uint64(b) - letters
+	if v&^nibbles != 0 {
+		return 0, false
 	}
+	v = (v | v>>4) & 0x00ff00ff00ff00ff
+	v = (v | v>>8) & 0x0000ffff0000ffff
+	v = (v | v>>16) & 0x00000000ffffffff
 	return v, true
 }
