@@ -48,13 +48,10 @@ func (s *Subject) steps() int {
 
 // follow compares a limiter with the oracle at every step of a pattern.
 func (s *Subject) follow(gap func(rng *rand.Rand, i int) time.Duration) error {
-	for seed := range uint64(s.steps() / 40) {
+	for seed := range uint64(s.steps() / 75) {
 		rng := rand.New(rand.NewPCG(seed, 48))
 		o := &oracle{}
 		requests := s.windowed(rng, fmt.Sprint(seed))
-		if s.Unit < time.Second/2 && seed > 0 {
-			break
-		}
 		for i := range s.steps() {
 			s.Sleep(gap(rng, i))
 			r := requests[rng.IntN(len(requests))]

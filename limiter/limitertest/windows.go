@@ -129,7 +129,8 @@ func checkBoundary(s *Subject) error {
 
 func checkOneByOne(s *Subject) error {
 	r := s.By("c", s.Rate("a", 2, 6))
-	if _, err := s.Granted("the first", r); err != nil {
+	first, err := s.Granted("the first", r)
+	if err != nil {
 		return err
 	}
 	s.Sleep(s.Units(3))
@@ -139,6 +140,9 @@ func checkOneByOne(s *Subject) error {
 	}
 	d, err := s.Refused("a full window", r)
 	if err != nil {
+		return err
+	}
+	if err := s.At("a full window", d, first.Now.Add(s.Units(6))); err != nil {
 		return err
 	}
 	third, err := s.Opens(d, r)
