@@ -40,9 +40,9 @@ func (s *suspect) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	if len(r.Limits) == 0 && s.is("wants limits") {
 		return limiter.Decision{}, errors.New("no limits")
 	}
-	r = s.misread(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	r = s.misread(r)
 	d := s.decide(r)
 	if s.is("blocks") && !d.Granted {
 		s.mu.Unlock()
