@@ -13,6 +13,7 @@ type ask struct {
 	bucket *bucket
 	window *window // nil where the limit has no rate
 	cost   int64
+	nth    int // among successive limits of one bucket
 }
 
 // Acquire asks for one call. It looks at every limit and then counts in all of
@@ -78,57 +79,56 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 // request is beyond doubt. If it is not, Validate has the last word: its
 // thoroughness would cost more than the whole acquire.
 func survey(r *limiter.Request, asks []ask) (set uint64, sound bool) {
-	sound = r.Cost >= 0 && r.Hold >= 0
-	for i := range asks {
-		a, limit := &asks[i], &r.Limits[i]
-		if i > 0 && limit.Key == r.Limits[i-1].Key {
-			a.hash = asks[i-1].hash
+	limits := r.Limits[:len(asks)]
+	doubts := int64(r.Cost) | int64(r.Hold) // the sign of any
+	sound = true
+	for i := range limits {
+		a, limit := &asks[i], &limits[i]
+		if i > 0 && limit.Key == limits[i-1].Key {
+			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
 		} else {
 			a.hash = maphash.String(seed, limit.Key)
 		}
 		shard := uint64(1) << shardOf(a.hash)
 		if set&shard != 0 { // perhaps a bucket that has been named before
-			for j := range i {
-				if asks[j].hash == a.hash && r.Limits[j].Per == limit.Per {
+			for j := range asks[:i] {
+				if asks[j].hash == a.hash && limits[j].Per == limit.Per {
 					sound = false
 				}
 			}
 		}
 		set |= shard
-		if int64(limit.Calls)|int64(limit.Per)|int64(limit.Concurrent)|int64(limit.Cost) < 0 ||
-			(limit.Calls > 0) != (limit.Per > 0) ||
-			limit.Calls|limit.Concurrent == 0 ||
-			limit.Concurrent > 0 && r.Hold == 0 {
+		doubts |= int64(limit.Calls) | int64(limit.Per) | int64(limit.Concurrent) | int64(limit.Cost)
+		if (limit.Calls == 0) != (limit.Per == 0) || limit.Calls|limit.Concurrent == 0 || limit.Concurrent != 0 && r.Hold == 0 {
 			sound = false
 		}
 	}
-	return set, sound
+	return set, sound && doubts >= 0
 }
 
 // peek says whether every limit has room, and whether a bucket has windows that
 // the request does not name. It leaves in each ask what commit needs.
 func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed bool) {
+	limits := r.Limits[:len(asks)]
 	usual := int64(max(1, r.Cost))
-again:
 	fits = true
 	windows := 0 // of the buckets, less those named; a bucket met twice counts twice
 	var b *bucket
-	for i := range asks {
-		a, limit := &asks[i], &r.Limits[i]
-		if i == 0 || a.hash != asks[i-1].hash || limit.Key != r.Limits[i-1].Key {
+	for i := range limits {
+		a, limit := &asks[i], &limits[i]
+		if a.nth == 0 {
 			b = l.shards[shardOf(a.hash)].bucket(a.hash, limit.Key)
 			windows += len(b.windows)
 		}
 		a.bucket = b
 		if limit.Calls > 0 {
-			w := b.window(int64(limit.Per))
+			w := b.window(int64(limit.Per), a.nth)
 			if w == nil {
 				// Windows found before may have moved: once more from the start.
 				b.open(int64(limit.Per), now)
-				goto again
+				return l.peek(r, asks, now)
 			}
-			calls := int64(limit.Calls)
-			cost := int64(limit.Cost)
+			calls, cost := int64(limit.Calls), int64(limit.Cost)
 			if cost == 0 {
 				cost = usual
 			}

@@ -1,6 +1,9 @@
 package memory
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // A permit is 96 bits: who issued it, the generation of its first place, and
 // where that place is. A shard would need 4 GiB of places before an index did
@@ -21,43 +24,36 @@ const (
 	nibbles = 0x0f0f0f0f0f0f0f0f
 )
 
-// permits is how many permits share an allocation.
-const permitsAtOnce = 21 // 504 bytes, of a size class of 512
+// permitsAtOnce share an allocation of 504 bytes, in a size class of 512.
+const permitsAtOnce = 21
 
 // format writes a permit. It is cut from a text of several, so that most grants
 // allocate nothing; who keeps one keeps the 512 bytes.
 func (s *shard) format(nonce uint64, id placeID) string {
-	if s.text.Cap()-s.text.Len() < permitLength {
-		s.text.Reset()
-		s.text.Grow(permitLength * permitsAtOnce)
+	if len(s.paper) < permitLength {
+		s.paper = make([]byte, permitLength*permitsAtOnce)
 	}
-	var b [permitLength]byte
+	b := s.paper[:permitLength]
+	s.paper = s.paper[permitLength:]
 	put(b[0:8], nonce<<8|id.generation>>32)
 	put(b[8:16], id.generation)
 	put(b[16:24], id.shard<<indexBits|id.index)
-	start := s.text.Len()
-	s.text.Write(b[:]) // never moves what is there: there is room
-	return s.text.String()[start:]
+	return unsafe.String(&b[0], permitLength) // nobody writes there again
 }
 
 // parse reads a permit, unless it is none of ours.
-func (l *Limiter) parse(permit string) (placeID, bool) {
+func (l *Limiter) parse(permit string) (id placeID, ok bool) {
 	if len(permit) != permitLength {
 		return placeID{}, false
 	}
-	var b [permitLength]byte
-	copy(b[:], permit)
-	first, ok1 := get(b[0:8])
-	second, ok2 := get(b[8:16])
-	third, ok3 := get(b[16:24])
-	if !ok1 || !ok2 || !ok3 || first>>8 != l.nonce {
-		return placeID{}, false
-	}
+	first, ok1 := get(permit[0:8])
+	second, ok2 := get(permit[8:16])
+	third, ok3 := get(permit[16:24])
 	return placeID{
 		shard:      third >> indexBits,
 		index:      third & (1<<indexBits - 1),
 		generation: first&0xff<<32 | second,
-	}, true
+	}, ok1 && ok2 && ok3 && first>>8 == l.nonce
 }
 
 // put writes the low 32 bits of v.
@@ -70,8 +66,11 @@ func put(b []byte, v uint64) {
 }
 
 // get reads what put wrote; a letter beyond a to p is not ok.
-func get(b []byte) (v uint64, ok bool) {
-	v = binary.LittleEndian.Uint64(b) - letters
+func get(s string) (v uint64, ok bool) {
+	_ = s[7] // one load
+	v = uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	v -= letters
 	if v&^nibbles != 0 {
 		return 0, false
 	}

@@ -26,7 +26,7 @@ type shard struct {
 	free   []uint32 // places nobody holds
 	issued uint64   // places ever taken: the generation of the next
 
-	text strings.Builder // where permits are written
+	paper []byte // where the next permits are written
 
 	throttles throttles
 
