@@ -9,12 +9,11 @@ import (
 
 // An ask is one limit of a request on its way through Acquire.
 type ask struct {
-	bucket *bucket
 	hash   uint64
+	bucket *bucket
+	window *window // nil where the limit has no rate
 	cost   int64
-	window int
-	retry  int64 // when to ask again; 0: it fits
-	cause  limiter.Cause
+	nth    int // among successive limits of one bucket
 }
 
 // Acquire asks for one call. It looks at every limit and then counts in all of
@@ -23,7 +22,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	if !l.ready.Load() {
 		l.start()
 	}
-	var few [8]ask // keeps the usual request off the heap
+	var few [6]ask // keeps the usual request off the heap
 	asks := few[:]
 	if len(r.Limits) > len(few) {
 		asks = make([]ask, len(r.Limits))
@@ -36,8 +35,8 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 			return limiter.Decision{}, err
 		}
 	}
-	var caller uint64
 	closed := l.closed.Load() > 0
+	var caller uint64
 	if closed {
 		caller = maphash.String(seed, r.Key)
 		set |= 1 << shardOf(caller)
@@ -46,16 +45,22 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 		set = 1 // the clock is read under a lock
 	}
 
+	var d limiter.Decision
 	l.lock(set)
 	now, due := l.clock.now()
 	var until int64
 	if closed {
 		until = l.shards[shardOf(caller)].throttles.until[r.Key]
 	}
-	granted := l.peek(&r, asks, now) && until <= now
-	var permit placeID
-	if granted {
-		permit = l.commit(&r, asks, now)
+	fits, unnamed := l.peek(&r, asks, now)
+	d.Granted = fits && until <= now
+	if d.Granted {
+		d.Permit = l.commit(&r, asks, now)
+		if unnamed {
+			bookUnnamed(asks, now)
+		}
+	} else {
+		l.explain(&d, &r, asks, now, until)
 	}
 	swept := l.account(asks)
 	l.unlock(set)
@@ -66,13 +71,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	if swept {
 		l.sweep(shardOf(asks[0].hash))
 	}
-	d := limiter.Decision{Granted: granted, Now: l.clock.instant(now)}
-	switch {
-	case !granted:
-		l.explain(&d, &r, asks, now, until)
-	case permit.generation > 0:
-		d.Permit = l.format(permit)
-	}
+	d.Now = l.clock.instant(now)
 	return d, nil
 }
 
@@ -80,94 +79,103 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 // request is beyond doubt. If it is not, Validate has the last word: its
 // thoroughness would cost more than the whole acquire.
 func survey(r *limiter.Request, asks []ask) (set uint64, sound bool) {
-	sound = r.Cost >= 0 && r.Hold >= 0
-	for i := range r.Limits {
-		limit := &r.Limits[i]
-		if i > 0 && limit.Key == r.Limits[i-1].Key {
-			asks[i].hash = asks[i-1].hash
+	limits := r.Limits[:len(asks)]
+	doubts := int64(r.Cost) | int64(r.Hold) // the sign of any
+	sound = true
+	for i := range limits {
+		a, limit := &asks[i], &limits[i]
+		if i > 0 && limit.Key == limits[i-1].Key {
+			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
 		} else {
-			asks[i].hash = maphash.String(seed, limit.Key)
+			a.hash = maphash.String(seed, limit.Key)
 		}
-		set |= 1 << shardOf(asks[i].hash)
-
-		if limit.Calls < 0 || limit.Per < 0 || limit.Concurrent < 0 || limit.Cost < 0 ||
-			(limit.Calls > 0) != (limit.Per > 0) ||
-			limit.Calls == 0 && limit.Concurrent == 0 ||
-			limit.Concurrent > 0 && r.Hold == 0 {
-			sound = false
-		}
-		for j := range i {
-			if asks[j].hash == asks[i].hash && r.Limits[j].Per == limit.Per {
-				sound = false
-			}
-		}
-	}
-	return set, sound
-}
-
-// peek says whether every limit has room, and notes in each ask what it found.
-func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) bool {
-	fits := true
-	for i := range asks {
-		a, limit := &asks[i], &r.Limits[i]
-		s := &l.shards[shardOf(a.hash)]
-		if i > 0 && a.hash == asks[i-1].hash && limit.Key == r.Limits[i-1].Key {
-			a.bucket = asks[i-1].bucket
-		} else {
-			a.bucket = s.bucket(a.hash, limit.Key)
-		}
-		b := a.bucket
-		if limit.Calls > 0 {
-			calls := int64(limit.Calls)
-			a.cost = min(int64(r.CostOf(*limit)), calls)
-			a.window = b.window(int64(limit.Per), now)
-			w := &b.windows[a.window]
-			w.expire(now)
-			if at, ok := w.fits(calls, a.cost); !ok {
-				a.retry, a.cause = at, limiter.Rate
-			}
-		}
-		if limit.Concurrent > 0 {
-			s.lapse(b, now)
-			if len(b.held) >= limit.Concurrent {
-				if at := s.places[b.held[0]].expires; at > a.retry {
-					a.retry, a.cause = at, limiter.Concurrent
+		shard := uint64(1) << shardOf(a.hash)
+		if set&shard != 0 { // perhaps a bucket that has been named before
+			for j := range asks[:i] {
+				if asks[j].hash == a.hash && limits[j].Per == limit.Per {
+					sound = false
 				}
 			}
 		}
-		if a.retry > 0 {
-			fits = false
+		set |= shard
+		doubts |= int64(limit.Calls) | int64(limit.Per) | int64(limit.Concurrent) | int64(limit.Cost)
+		if (limit.Calls == 0) != (limit.Per == 0) || limit.Calls|limit.Concurrent == 0 || limit.Concurrent != 0 && r.Hold == 0 {
+			sound = false
 		}
 	}
-	return fits
+	return set, sound && doubts >= 0
 }
 
-// commit counts a grant in all its limits and is the place that stands for its
-// permit, if it holds any.
-func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit placeID) {
-	var others []placeID
-	for i := range asks {
-		a, limit := &asks[i], &r.Limits[i]
-		if limit.Calls > 0 {
-			a.bucket.windows[a.window].book(now, a.cost)
+// peek says whether every limit has room, and whether a bucket has windows that
+// the request does not name. It leaves in each ask what commit needs.
+func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed bool) {
+	limits := r.Limits[:len(asks)]
+	usual := int64(max(1, r.Cost))
+	fits = true
+	windows := 0 // of the buckets, less those named; a bucket met twice counts twice
+	var b *bucket
+	for i := range limits {
+		a, limit := &asks[i], &limits[i]
+		if a.nth == 0 {
+			b = l.shards[shardOf(a.hash)].bucket(a.hash, limit.Key)
+			windows += len(b.windows)
 		}
-		if limit.Concurrent > 0 && !holds(r, asks[:i], a.bucket) {
-			n := shardOf(a.hash)
-			id := l.shards[n].take(n, a.bucket, now, after(now, int64(r.Hold)))
-			if permit.generation == 0 {
-				permit = id
-			} else {
-				others = append(others, id)
+		a.bucket = b
+		if limit.Calls > 0 {
+			w := b.window(int64(limit.Per), a.nth)
+			if w == nil {
+				// Windows found before may have moved: once more from the start.
+				b.open(int64(limit.Per), now)
+				return l.peek(r, asks, now)
+			}
+			calls, cost := int64(limit.Calls), int64(limit.Cost)
+			if cost == 0 {
+				cost = usual
+			}
+			cost = min(cost, calls) // a cost above calls counts as calls
+			a.window, a.cost = w, cost
+			w.asked = now
+			w.expire(now)
+			if w.used() > calls-cost {
+				fits = false
+			}
+			windows--
+		}
+		if limit.Concurrent > 0 {
+			if len(b.held) > 0 {
+				l.shards[shardOf(a.hash)].lapse(b, now)
+			}
+			if len(b.held) >= limit.Concurrent {
+				fits = false
 			}
 		}
 	}
-	if others != nil {
-		l.shards[permit.shard].places[permit.index].others = others
-	}
+	return fits, windows > 0
+}
+
+// commit counts a grant in all its limits and gives the permit its places.
+func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit string) {
+	var home placeID
+	var others []placeID
 	for i := range asks {
-		if asks[i].last(asks[i+1:]) {
-			bookUnnamed(r, asks, asks[i].bucket, now)
+		a := &asks[i]
+		if a.window != nil {
+			a.window.book(now, a.cost)
 		}
+		if r.Limits[i].Concurrent == 0 || home.generation > 0 && holds(r, asks[:i], a.bucket) {
+			continue
+		}
+		n := shardOf(a.hash)
+		id := l.shards[n].take(n, a.bucket, now, after(now, int64(r.Hold)))
+		if home.generation == 0 {
+			home = id
+			permit = l.shards[n].format(l.nonce, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if others != nil {
+		l.shards[home.shard].places[home.index].others = others
 	}
 	return permit
 }
@@ -181,49 +189,6 @@ func holds(r *limiter.Request, asks []ask, b *bucket) bool {
 		}
 	}
 	return false
-}
-
-// last says whether none of the later asks is for the same bucket.
-func (a *ask) last(later []ask) bool {
-	for i := range later {
-		if later[i].bucket == a.bucket {
-			return false
-		}
-	}
-	return true
-}
-
-// bookUnnamed counts a grant in the windows of its bucket that the request did
-// not name: they are views of the same history. It counts there as the most it
-// counts in any that was named, and not at all where only places were asked
-// for.
-func bookUnnamed(r *limiter.Request, asks []ask, b *bucket, now int64) {
-	named, cost := 0, int64(0)
-	for i := range asks {
-		if asks[i].bucket == b && r.Limits[i].Calls > 0 {
-			named++
-			cost = max(cost, asks[i].cost)
-		}
-	}
-	if named == 0 || named == len(b.windows) {
-		return
-	}
-	aged := false
-next:
-	for i := range b.windows {
-		for j := range asks {
-			if asks[j].bucket == b && r.Limits[j].Calls > 0 && asks[j].window == i {
-				continue next
-			}
-		}
-		w := &b.windows[i]
-		w.expire(now)
-		w.book(now, cost)
-		aged = aged || w.stale(now)
-	}
-	if aged {
-		b.prune(now)
-	}
 }
 
 // account adds an ask to what its first shard owes and says whether it is time

@@ -15,22 +15,24 @@ type bucket struct {
 // that depend on a learned factor come and go.
 const mostWindows = 16
 
-// window is the index of the window of a span. It stays what it is until the
-// locks are given back.
-func (b *bucket) window(per, now int64) int {
+// window is the window of a span, or nil. It is most likely the nth: requests
+// tend to name a bucket's windows in one order.
+func (b *bucket) window(per int64, nth int) *window {
+	if nth < len(b.windows) && b.windows[nth].per == per {
+		return &b.windows[nth]
+	}
 	for i := range b.windows {
 		if b.windows[i].per == per {
-			b.windows[i].asked = now
-			return i
+			return &b.windows[i]
 		}
 	}
-	return b.open(per, now)
+	return nil
 }
 
 // open adds a window over the bucket's history: what the shortest of the
 // windows that reach back far enough holds, since it is the least coarse, or
 // the longest of all.
-func (b *bucket) open(per, now int64) int {
+func (b *bucket) open(per, now int64) {
 	source := -1
 	for i := range b.windows {
 		p := b.windows[i].per
@@ -47,15 +49,14 @@ func (b *bucket) open(per, now int64) int {
 	}
 	w.asked = now
 	if i := b.spare(per, now); i >= 0 {
-		b.windows[i] = w // in place: the request may have found others already
-		return i
+		b.windows[i] = w
+		return
 	}
 	// Exactly one more: most buckets never get another.
 	grown := make([]window, len(b.windows)+1)
 	copy(grown, b.windows)
 	grown[len(b.windows)] = w
 	b.windows = grown
-	return len(grown) - 1
 }
 
 // spare is a window that a new one of span per may replace, or -1.
@@ -93,7 +94,7 @@ func (b *bucket) longest() int64 {
 // that it holds is in the longer one.
 func (w *window) stale(now int64) bool { return now-w.asked-w.per > w.per }
 
-// prune drops stale windows. Indices of windows change.
+// prune drops stale windows. The others move.
 func (b *bucket) prune(now int64) {
 	longest := b.longest()
 	kept := b.windows[:0]

@@ -29,9 +29,12 @@ func (s *shard) take(number uint64, b *bucket, now, expires int64) placeID {
 		s.places = append(s.places, place{})
 	}
 	s.issued = (s.issued + 1) & (1<<generationBits - 1)
-	s.places[index] = place{bucket: b, expires: expires, since: now, generation: s.issued, at: len(b.held)}
+	p := &s.places[index]
+	p.bucket, p.expires, p.since, p.generation, p.at = b, expires, now, s.issued, len(b.held)
 	b.held = append(b.held, index)
-	s.up(b, len(b.held)-1)
+	if p.at > 0 {
+		s.up(b, p.at)
+	}
 	return placeID{number, uint64(index), s.issued}
 }
 
@@ -52,12 +55,13 @@ func (s *shard) give(index uint32) {
 	p := &s.places[index]
 	b, at := p.bucket, p.at
 	last := len(b.held) - 1
-	s.set(b, at, b.held[last])
+	moved := b.held[last]
 	b.held = b.held[:last]
 	if at < last {
+		s.set(b, at, moved)
 		s.fix(b, at)
 	}
-	*p = place{}
+	p.bucket, p.others = nil, nil
 	s.free = append(s.free, index)
 	if len(s.free) == len(s.places) && len(s.places) > 64 {
 		s.places, s.free = nil, nil // after a crowd

@@ -11,7 +11,21 @@ import (
 // Release gives back the places of a permit. A permit that holds none any more,
 // or never did, is no error and frees nothing.
 func (l *Limiter) Release(_ context.Context, permit string) error {
-	l.visit(permit, func(s *shard, id placeID, _ *place) { s.give(uint32(id.index)) })
+	id, ok := l.parse(permit)
+	if !ok {
+		return nil
+	}
+	home := &l.shards[id.shard]
+	home.mu.Lock()
+	p := home.find(id)
+	several := p != nil && p.others != nil
+	if p != nil && !several {
+		home.give(uint32(id.index))
+	}
+	home.mu.Unlock()
+	if several {
+		l.visit(id, func(s *shard, id placeID, _ *place) { s.give(uint32(id.index)) })
+	}
 	return nil
 }
 
@@ -23,7 +37,11 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 	}
 	for _, permit := range permits {
 		now := int64(-1) // read once under the locks: all places of a permit lapse together
-		l.visit(permit, func(s *shard, _ placeID, p *place) {
+		id, ok := l.parse(permit)
+		if !ok {
+			continue
+		}
+		l.visit(id, func(s *shard, _ placeID, p *place) {
 			if now < 0 {
 				now, _ = l.clock.now()
 			}
@@ -37,34 +55,25 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 }
 
 // visit calls f for each place a permit still holds, all their shards locked.
-func (l *Limiter) visit(permit string, f func(*shard, placeID, *place)) {
-	id, ok := l.parse(permit)
-	if !ok || !l.ready.Load() {
-		return
-	}
+func (l *Limiter) visit(id placeID, f func(*shard, placeID, *place)) {
 	home := &l.shards[id.shard]
 	home.mu.Lock()
-	p := home.find(id)
-	if p == nil || p.others == nil {
-		if p != nil {
-			f(home, id, p)
-		}
-		home.mu.Unlock()
-		return
+	var others []placeID // never written again
+	if p := home.find(id); p != nil {
+		others = p.others
 	}
-	others := p.others // never written again
 	home.mu.Unlock()
 
-	// Locks are taken in ascending order, so the first has to be given back.
+	// Locks are taken in ascending order, so the first had to be given back.
 	set := uint64(1) << id.shard
 	for _, o := range others {
 		set |= 1 << o.shard
 	}
 	l.lock(set)
 	defer l.unlock(set)
-	p = home.find(id)
+	p := home.find(id)
 	if p == nil {
-		return // released or lapsed meanwhile, and the others with it
+		return // released or lapsed, and the others with it
 	}
 	f(home, id, p)
 	for _, o := range others {

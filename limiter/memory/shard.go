@@ -26,6 +26,8 @@ type shard struct {
 	free   []uint32 // places nobody holds
 	issued uint64   // places ever taken: the generation of the next
 
+	paper []byte // where the next permits are written
+
 	throttles throttles
 
 	debt int // what asks and new buckets have added since the last sweep

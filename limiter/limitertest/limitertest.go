@@ -1,0 +1,104 @@
+// Package limitertest holds implementations of limiter.Limiter to the contract.
+//
+// A backend's own test is a line:
+//
+//	limitertest.Run(t, limitertest.Harness{Open: open, Unit: 40 * time.Millisecond, Tolerance: time.Millisecond})
+//
+// The cases are a table: each has a name, the statements of the specification
+// it proves, the reason for its rule, and a check that returns an error. So the
+// kit itself can be run against limiters that break a promise, and is.
+//
+// Only the limiter's own instants are compared with each other. A limiter in
+// real time is not blamed for a machine that stalls: a case that failed while
+// its sleeps came back late is run again with other keys.
+package limitertest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paceline-proxy/paceline/limiter"
+)
+
+// A Harness says how a limiter is to be tested.
+type Harness struct {
+	// Open returns the limiter for one case. It may be the same one each time:
+	// no two cases name the same key.
+	Open func(*testing.T) limiter.Limiter
+	// Bubble runs each case in a testing/synctest bubble of its own. The limiter
+	// must live by the bubble's clock.
+	Bubble bool
+	// Unit scales all durations of the cases. 0 is a second in a bubble and
+	// 40 ms outside.
+	Unit time.Duration
+	// Tolerance is by how much a RetryAt may be later than exact, for a limiter
+	// that rounds its instants. None may be earlier.
+	Tolerance time.Duration
+}
+
+// Run tests a limiter with every case, each as a subtest of its own.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, c := range Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if h.Bubble {
+				synctest.Test(t, func(t *testing.T) { h.run(t, c) })
+				return
+			}
+			h.run(t, c)
+		})
+	}
+}
+
+// How often a case is run again because the machine was late.
+const patience = 5
+
+func (h Harness) run(t *testing.T, c Case) {
+	t.Helper()
+	for try := 1; ; try++ {
+		s := h.subject(h.Open(t), c.Name)
+		err := c.Check(s)
+		if err == nil {
+			return
+		}
+		if h.Bubble || !s.late || try == patience {
+			t.Fatalf("%v\nrule: %s %v", err, c.Why, c.IDs)
+		}
+		t.Logf("run again, since it was late: %v", err)
+	}
+}
+
+func (h Harness) subject(l limiter.Limiter, name string) *Subject {
+	unit := h.Unit
+	if unit == 0 {
+		unit = 40 * time.Millisecond
+		if h.Bubble {
+			unit = time.Second
+		}
+	}
+	return &Subject{Limiter: l, Unit: unit, Tolerance: h.Tolerance, prefix: name + "/" + fresh() + "/"}
+}
+
+// A Case is one rule of the contract.
+type Case struct {
+	Name string
+	// IDs are the statements of the specification the case proves.
+	IDs []string
+	// Why is the reason for the rule.
+	Why string
+	// Check asks a limiter that nobody else uses with the subject's keys and
+	// says how it breaks the rule.
+	Check func(*Subject) error
+}
+
+// Cases are the rules, one by one, for a limiter used from one process.
+var Cases = join(grants, windows, costs, places, throttling, answers, patterns, crowds)
+
+func join(groups ...[]Case) []Case {
+	var all []Case
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
