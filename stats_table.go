@@ -12,71 +12,104 @@ import (
 	"unicode/utf8"
 )
 
+// A statsColumn is one figure of a row.
+type statsColumn struct {
+	name  string
+	words bool // not a number
+	cell  func(StatsRow) string
+}
+
 // statsColumns are the table's, in order.
-var statsColumns = []struct {
-	name string
-	cell func(StatsRow) string
-}{
-	{"provider/model", func(r StatsRow) string { return r.Key }},
-	{"sent", func(r StatsRow) string { return strconv.Itoa(r.Sent) }},
-	{"ok", func(r StatsRow) string { return strconv.Itoa(r.OK) }},
-	{"429", func(r StatsRow) string { return strconv.Itoa(r.R429) }},
-	{"429<lim", func(r StatsRow) string { return strconv.Itoa(r.R429UnderLimit) }},
-	{"err", func(r StatsRow) string { return strconv.Itoa(r.Err) }},
-	{"retry", func(r StatsRow) string { return strconv.Itoa(r.Retry) }},
-	{"tmout", func(r StatsRow) string { return strconv.Itoa(r.Timeout) }},
-	{"cache", func(r StatsRow) string { return strconv.Itoa(r.Cache) }},
-	{"saved", func(r StatsRow) string { return strconv.Itoa(r.Saved) }},
-	{"in tok", func(r StatsRow) string { return strconv.Itoa(r.InTokens) }},
-	{"out tok", func(r StatsRow) string { return strconv.Itoa(r.OutTokens) }},
-	{"q avg s", func(r StatsRow) string { return strconv.FormatFloat(r.QueueAvg, 'f', 1, 64) }},
-	{"peak/min", func(r StatsRow) string { return strconv.Itoa(r.PeakPerMin) }},
-	{"avg/min", func(r StatsRow) string { return strconv.FormatFloat(r.AvgPerMin, 'f', 1, 64) }},
-	{"tiers", func(r StatsRow) string { return cmp.Or(strings.Join(r.Tiers, ","), "-") }},
+var statsColumns = []statsColumn{
+	{"provider/model", true, func(r StatsRow) string { return r.Key }},
+	{"sent", false, func(r StatsRow) string { return strconv.Itoa(r.Sent) }},
+	{"ok", false, func(r StatsRow) string { return strconv.Itoa(r.OK) }},
+	{"429", false, func(r StatsRow) string { return strconv.Itoa(r.R429) }},
+	{"429<lim", false, func(r StatsRow) string { return strconv.Itoa(r.R429UnderLimit) }},
+	{"err", false, func(r StatsRow) string { return strconv.Itoa(r.Err) }},
+	{"retry", false, func(r StatsRow) string { return strconv.Itoa(r.Retry) }},
+	{"tmout", false, func(r StatsRow) string { return strconv.Itoa(r.Timeout) }},
+	{"cache", false, func(r StatsRow) string { return strconv.Itoa(r.Cache) }},
+	{"saved", false, func(r StatsRow) string { return strconv.Itoa(r.Saved) }},
+	{"in tok", false, func(r StatsRow) string { return strconv.Itoa(r.InTokens) }},
+	{"out tok", false, func(r StatsRow) string { return strconv.Itoa(r.OutTokens) }},
+	{"q avg s", false, func(r StatsRow) string { return strconv.FormatFloat(r.QueueAvg, 'f', 1, 64) }},
+	{"peak/min", false, func(r StatsRow) string { return strconv.Itoa(r.PeakPerMin) }},
+	{"avg/min", false, func(r StatsRow) string { return strconv.FormatFloat(r.AvgPerMin, 'f', 1, 64) }},
+	{"tiers", true, func(r StatsRow) string { return cmp.Or(strings.Join(r.Tiers, ","), "-") }},
 }
 
 // WriteTable writes the report for people: a row per model, one per hour or
-// day, the total, and what the limits are.
-func (s *Stats) WriteTable(w io.Writer) error {
-	rows := slices.Concat(s.Models, s.Hours, []StatsRow{s.Total})
-	widths := make([]int, len(statsColumns))
-	for i, c := range statsColumns {
-		widths[i] = len(c.name)
-		for _, r := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.cell(r)))
-		}
+// day, the total, and what the limits are. Where a line would be longer than
+// width, columns with nothing in them are left out; 0 is any width.
+func (s *Stats) WriteTable(w io.Writer, width int) error {
+	sections := [][]StatsRow{s.Models, s.Hours, {s.Total}}
+	columns := columnsOf(slices.Concat(sections...))
+	if width > 0 && lineWidth(columns) > width {
+		columns = slices.DeleteFunc(columns, func(c tableColumn) bool { return c.empty })
 	}
 	var b strings.Builder
-	line := func(cell func(column int) string) {
+	line := func(text func(tableColumn) string) {
 		var l strings.Builder
-		for i, width := range widths {
-			text := cell(i)
-			pad := strings.Repeat(" ", width-utf8.RuneCountInString(text))
-			switch i {
-			case 0, len(widths) - 1: // words
-				l.WriteString(text + pad)
-			default: // numbers
-				l.WriteString(pad + text)
+		for i, c := range columns {
+			if i > 0 {
+				l.WriteString(gutter)
 			}
-			l.WriteString("  ")
+			t := text(c)
+			pad := strings.Repeat(" ", c.width-utf8.RuneCountInString(t))
+			if c.words {
+				l.WriteString(t + pad)
+			} else {
+				l.WriteString(pad + t)
+			}
 		}
 		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 	}
-	section := func(rows []StatsRow) {
+	line(func(c tableColumn) string { return c.name })
+	for _, rows := range sections {
 		for _, r := range rows {
-			line(func(i int) string { return statsColumns[i].cell(r) })
+			line(func(c tableColumn) string { return c.cell(r) })
 		}
 		if len(rows) > 0 {
 			b.WriteString("\n")
 		}
 	}
-	line(func(i int) string { return statsColumns[i].name })
-	section(s.Models)
-	section(s.Hours)
-	section([]StatsRow{s.Total})
 	b.WriteString(s.footer())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// gutter is between two columns.
+const gutter = "  "
+
+// A tableColumn is a column of one table.
+type tableColumn struct {
+	statsColumn
+	width int
+	empty bool // nothing was counted in it
+}
+
+func columnsOf(rows []StatsRow) []tableColumn {
+	columns := make([]tableColumn, len(statsColumns))
+	for i, c := range statsColumns {
+		t := tableColumn{statsColumn: c, width: len(c.name), empty: true}
+		nothing := c.cell(StatsRow{})
+		for _, r := range rows {
+			text := c.cell(r)
+			t.width = max(t.width, utf8.RuneCountInString(text))
+			t.empty = t.empty && text == nothing
+		}
+		columns[i] = t
+	}
+	return columns
+}
+
+func lineWidth(columns []tableColumn) int {
+	width := (len(columns) - 1) * len(gutter)
+	for _, c := range columns {
+		width += c.width
+	}
+	return width
 }
 
 // footer names the configured limits and what the refusals say about them.

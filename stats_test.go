@@ -271,7 +271,7 @@ func TestStatsTable(t *testing.T) {
 		row(1, 429, evidence(true)), row(2, 429, evidence(false)), row(3, 200, func(r *paceline.Record) { r.Model = "ünï" }),
 	)
 	var b strings.Builder
-	if err := s.WriteTable(&b); err != nil {
+	if err := s.WriteTable(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -285,6 +285,29 @@ total                 4   2    2        1    0      0      0      0      0   123
 
 configured limits of p: 15/minute, 4 at once, 9/1h, burst pacing
 429s while under every configured limit: 1 of 2
+`
+	if got := "\n" + b.String(); got != want {
+		t.Errorf("got%s\nwant%s", got, want)
+	}
+}
+
+// Where there is less room, what says nothing goes first.
+func TestStatsTableFits(t *testing.T) {
+	s := report(paceline.StatsQuery{Since: noon, Until: noon.Add(time.Hour)}, row(0, 200), row(1, 429, evidence(true)))
+	var b strings.Builder
+	if err := s.WriteTable(&b, 100); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+provider/model     sent  ok  429  429<lim  peak/min  avg/min
+p/m                   2   1    1        1         2      2.0
+
+2026-11-29T12:00Z     2   1    1        1         2      2.0
+
+total                 2   1    1        1         2      2.0
+
+configured limits: none
+429s while under every configured limit: 1 of 1
 `
 	if got := "\n" + b.String(); got != want {
 		t.Errorf("got%s\nwant%s", got, want)
