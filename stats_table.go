@@ -16,37 +16,41 @@ import (
 type statsColumn struct {
 	name  string
 	words bool // not a number
+	minor bool // not missed while there is nothing in it
 	cell  func(StatsRow) string
 }
 
 // statsColumns are the table's, in order.
 var statsColumns = []statsColumn{
-	{"provider/model", true, func(r StatsRow) string { return r.Key }},
-	{"sent", false, func(r StatsRow) string { return strconv.Itoa(r.Sent) }},
-	{"ok", false, func(r StatsRow) string { return strconv.Itoa(r.OK) }},
-	{"429", false, func(r StatsRow) string { return strconv.Itoa(r.R429) }},
-	{"429<lim", false, func(r StatsRow) string { return strconv.Itoa(r.R429UnderLimit) }},
-	{"err", false, func(r StatsRow) string { return strconv.Itoa(r.Err) }},
-	{"retry", false, func(r StatsRow) string { return strconv.Itoa(r.Retry) }},
-	{"tmout", false, func(r StatsRow) string { return strconv.Itoa(r.Timeout) }},
-	{"cache", false, func(r StatsRow) string { return strconv.Itoa(r.Cache) }},
-	{"saved", false, func(r StatsRow) string { return strconv.Itoa(r.Saved) }},
-	{"in tok", false, func(r StatsRow) string { return strconv.Itoa(r.InTokens) }},
-	{"out tok", false, func(r StatsRow) string { return strconv.Itoa(r.OutTokens) }},
-	{"q avg s", false, func(r StatsRow) string { return strconv.FormatFloat(r.QueueAvg, 'f', 1, 64) }},
-	{"peak/min", false, func(r StatsRow) string { return strconv.Itoa(r.PeakPerMin) }},
-	{"avg/min", false, func(r StatsRow) string { return strconv.FormatFloat(r.AvgPerMin, 'f', 1, 64) }},
-	{"tiers", true, func(r StatsRow) string { return cmp.Or(strings.Join(r.Tiers, ","), "-") }},
+	{"provider/model", true, false, func(r StatsRow) string { return r.Key }},
+	{"sent", false, false, func(r StatsRow) string { return strconv.Itoa(r.Sent) }},
+	{"ok", false, false, func(r StatsRow) string { return strconv.Itoa(r.OK) }},
+	{"429", false, false, func(r StatsRow) string { return strconv.Itoa(r.R429) }},
+	{"429<lim", false, false, func(r StatsRow) string { return strconv.Itoa(r.R429UnderLimit) }},
+	{"err", false, false, func(r StatsRow) string { return strconv.Itoa(r.Err) }},
+	{"retry", false, false, func(r StatsRow) string { return strconv.Itoa(r.Retry) }},
+	{"tmout", false, true, func(r StatsRow) string { return strconv.Itoa(r.Timeout) }},
+	{"cache", false, true, func(r StatsRow) string { return strconv.Itoa(r.Cache) }},
+	{"saved", false, true, func(r StatsRow) string { return strconv.Itoa(r.Saved) }},
+	{"in tok", false, true, func(r StatsRow) string { return strconv.Itoa(r.InTokens) }},
+	{"out tok", false, true, func(r StatsRow) string { return strconv.Itoa(r.OutTokens) }},
+	{"q avg s", false, false, func(r StatsRow) string { return strconv.FormatFloat(r.QueueAvg, 'f', 1, 64) }},
+	{"peak/min", false, false, func(r StatsRow) string { return strconv.Itoa(r.PeakPerMin) }},
+	{"avg/min", false, false, func(r StatsRow) string { return strconv.FormatFloat(r.AvgPerMin, 'f', 1, 64) }},
+	{"tiers", true, true, func(r StatsRow) string { return cmp.Or(strings.Join(r.Tiers, ","), "-") }},
 }
 
 // WriteTable writes the report for people: a row per model, one per hour or
 // day, the total, and what the limits are. Where a line would be longer than
-// width, columns with nothing in them are left out; 0 is any width.
+// width, minor columns with nothing in them are left out, from the right; 0 is
+// any width.
 func (s *Stats) WriteTable(w io.Writer, width int) error {
 	sections := [][]StatsRow{s.Models, s.Hours, {s.Total}}
 	columns := columnsOf(slices.Concat(sections...))
-	if width > 0 && lineWidth(columns) > width {
-		columns = slices.DeleteFunc(columns, func(c tableColumn) bool { return c.empty })
+	for i := len(columns) - 1; i >= 0 && width > 0 && lineWidth(columns) > width; i-- {
+		if columns[i].empty && columns[i].minor {
+			columns = slices.Delete(columns, i, i+1)
+		}
 	}
 	var b strings.Builder
 	line := func(text func(tableColumn) string) {

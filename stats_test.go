@@ -295,16 +295,16 @@ configured limits of p: 15/minute, 4 at once, 9/1h, burst pacing
 func TestStatsTableFits(t *testing.T) {
 	s := report(paceline.StatsQuery{Since: noon, Until: noon.Add(time.Hour)}, row(0, 200), row(1, 429, evidence(true)))
 	var b strings.Builder
-	if err := s.WriteTable(&b, 100); err != nil {
+	if err := s.WriteTable(&b, 80); err != nil {
 		t.Fatal(err)
 	}
 	want := `
-provider/model     sent  ok  429  429<lim  peak/min  avg/min
-p/m                   2   1    1        1         2      2.0
+provider/model     sent  ok  429  429<lim  err  retry  q avg s  peak/min  avg/min
+p/m                   2   1    1        1    0      0      0.0         2      2.0
 
-2026-11-29T12:00Z     2   1    1        1         2      2.0
+2026-11-29T12:00Z     2   1    1        1    0      0      0.0         2      2.0
 
-total                 2   1    1        1         2      2.0
+total                 2   1    1        1    0      0      0.0         2      2.0
 
 configured limits: none
 429s while under every configured limit: 1 of 1

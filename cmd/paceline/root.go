@@ -77,6 +77,9 @@ Exit codes:
 	root.AddCommand(newDemo(), newStub(), newVersion())
 	root.SetHelpCommand(newHelp())
 	checkCompletion(root)
+	for _, c := range root.Commands() {
+		completeWords(c)
+	}
 	return root
 }
 

@@ -96,12 +96,27 @@ func badValue(e *pflag.InvalidValueError) error {
 	case "bool":
 		return usagef("--%s is %q: it is true or false", f.Name, e.GetValue())
 	default:
-		suggestion := ""
-		if !strings.ContainsAny(kind, "[=") {
-			suggestion = didYouMean(nearest(e.GetValue(), strings.Split(kind, "|")), "")
-		}
+		suggestion := didYouMean(nearest(e.GetValue(), words(f)), "")
 		return usagef("--%s is %q%s: %v", f.Name, e.GetValue(), suggestion, e.Unwrap())
 	}
+}
+
+// words are what a flag takes, where its type lists them.
+func words(f *pflag.Flag) []string {
+	if kind := f.Value.Type(); strings.Contains(kind, "|") && !strings.ContainsAny(kind, "[=") {
+		return strings.Split(kind, "|")
+	}
+	return nil
+}
+
+// completeWords lets shells complete the words of a command's flags.
+func completeWords(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if w := words(f); w != nil {
+			// It fails only for flags that there are not, or that have it already.
+			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(w, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
 }
 
 func didYouMean(word, dashes string) string {

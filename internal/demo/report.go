@@ -20,25 +20,25 @@ func WriteReport(w io.Writer, r Result, color bool) error {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%s\n%s\n", Plot(r, color), wrap(Words(r)))
+	fmt.Fprintf(&b, "%s\n%s\n", Plot(r, color), strings.Join(wrap(Width, Words(r)...), "\n"))
 	_, err := io.WriteString(w, strings.TrimSpace(b.String())+"\n")
 	return err
 }
 
-// wrap breaks sentences into lines of at most Width.
-func wrap(sentences []string) string {
+// wrap breaks sentences into lines of at most width, each on lines of its own.
+func wrap(width int, sentences ...string) []string {
 	var lines []string
 	for _, s := range sentences {
 		line := ""
 		for _, word := range strings.Fields(s) {
-			if line != "" && len(line)+1+len(word) > Width {
+			if line != "" && len(line)+1+len(word) > width {
 				lines, line = append(lines, line), ""
 			}
 			line = strings.TrimSpace(line + " " + word)
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // Totals are the results as scripts see them.

@@ -15,14 +15,10 @@ const between = 4
 // View draws a demo that is running, for a terminal of width columns.
 func View(r Result, width int, color bool) string {
 	width = min(max(width, 20), Width)
-	lines := []string{
-		clip(told(), width),
-		"",
-		bar(r, width),
-		"",
-	}
+	lines := append(wrap(width, told()), "", bar(r, width), "")
 	lines = append(lines, sides(r, width)...)
-	return paint(strings.Join(append(lines, clip(legend, width)), "\n")+"\n", color)
+	lines = append(lines, wrap(width, legend)...)
+	return paint(strings.Join(lines, "\n")+"\n", color)
 }
 
 // Plot draws what a demo showed: starts over time on both sides.
@@ -30,7 +26,7 @@ func Plot(r Result, color bool) string {
 	return paint(strings.Join(append(sides(r, Width), legend), "\n")+"\n", color)
 }
 
-const legend = "o answered   x refused (429), by the second they were sent in"
+const legend = "o answered, x refused (429), by the second they were sent in"
 
 // told says what both sides know and what they meet.
 func told() string {

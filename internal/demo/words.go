@@ -11,7 +11,7 @@ import (
 func Words(r Result) []string {
 	burst, even := StatsOf(Burst, r).Total, StatsOf(Even, r).Total
 	words := []string{side(Burst, burst), side(Even, even)}
-	if burst.R429 > 0 && even.R429 == 0 {
+	if burst.R429 > 0 && even.R429 == 0 && max(burst.PeakPerMin, even.PeakPerMin) <= PerMinute {
 		words = append(words, fmt.Sprintf(
 			"Both were told %d a minute and neither sent more: the provider keeps that limit as a bucket of %d that gains one every %v, so what counts is how the requests are spread.",
 			PerMinute, Bucket, time.Minute/PerMinute))
