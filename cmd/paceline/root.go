@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	// A signal ends a command with this plus its number.
+	exitSignal = 128
+)
+
+// run is the whole program: it carries out args and returns its exit code.
+// Results are written to stdout and everything else to stderr.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if stopped, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && (err == nil || errors.Is(err, context.Canceled)) {
+		return exitSignal + number(stopped.Signal)
+	}
+	if err == nil {
+		return exitOK
+	}
+	err = asUsage(command, err)
+	fmt.Fprintf(stderr, "paceline: %v\n", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func number(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return int(n)
+	}
+	return int(syscall.SIGINT)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "paceline",
+		Short: "Keep every process that shares an API key inside the provider's rate limits",
+		Long: `Paceline keeps every process that shares an API key inside the provider's rate
+limits. Callers wait their turn instead of failing, no stated wait is ever cut
+short, and the whole allowance gets used.
+
+Results are written to standard output, everything else to standard error.
+
+Exit codes:
+  0    it worked
+  1    it failed
+  2    wrong usage: an unknown command, flag or value
+  130  interrupted (Ctrl-C); 143 terminated. What was measured so far is printed`,
+		Example: `  paceline demo                          see what pacing does, in 45 seconds
+  paceline stub --limit 15 --per 1m      a provider to try things on
+  paceline help stub                     what a command is for`,
+		// What is printed about errors is one line; see usage.go.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(asUsage)
+	root.AddCommand(newDemo(), newStub(), newVersion())
+	root.SetHelpCommand(newHelp())
+	checkCompletion(root)
+	for _, c := range root.Commands() {
+		completeWords(c)
+	}
+	return root
+}
+
+// checkCompletion has cobra's completion command fail for a shell it does not
+// know, where it would print its help.
+func checkCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args = cobra.ArbitraryArgs
+		c.Example = "  paceline completion bash > /etc/bash_completion.d/paceline\n  source <(paceline completion zsh)"
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return c.Help()
+		}
+	}
+}
+
+// newHelp is cobra's help, but that it fails for what there is no help for.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Say what a command is for",
+		Long:  "Say what a command is for, and what its flags do. It is the same as COMMAND --help.",
+		Example: `  paceline help
+  paceline help stub`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			at, _, err := c.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []cobra.Completion
+			for _, sub := range at.Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			at, rest, err := c.Root().Find(args)
+			switch {
+			case err != nil:
+				return unknownCommand(c.Root(), args[0])
+			case len(rest) > 0:
+				return unknownCommand(at, rest[0])
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		},
+	}
+}

@@ -1,0 +1,272 @@
+package paceline
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// A counting is a report in the making.
+type counting struct {
+	query     StatsQuery
+	total     group
+	models    map[string]*group
+	hours     map[string]*group
+	providers map[string]bool
+
+	// What judges refusals without evidence, after everything has been seen:
+	// the starts of each caller, in nanoseconds, and the refusals.
+	starts map[callerKey][]int64
+	unsure []unsureRefusal
+}
+
+// An unsureRefusal waits for all starts to be known.
+type unsureRefusal struct {
+	key        callerKey
+	sent, came int64
+	groups     [3]*group
+}
+
+// A group is a row in the making.
+type group struct {
+	row    StatsRow
+	first  time.Time // of its records
+	at     []int64   // of each attempt, in nanoseconds
+	queued time.Duration
+	tiers  map[string]bool
+}
+
+func newCounting(q StatsQuery) *counting {
+	if q.Zone == nil {
+		q.Zone = time.UTC
+	}
+	return &counting{
+		query: q, models: make(map[string]*group), hours: make(map[string]*group),
+		providers: make(map[string]bool), starts: make(map[callerKey][]int64),
+	}
+}
+
+// add counts one record.
+func (c *counting) add(r *Record) {
+	q := c.query
+	if q.Provider != "" && r.Provider != q.Provider {
+		return
+	}
+	at := r.at()
+	sent := !r.NotSent && !r.Cache
+	// Limits are the account's; where it is not known, the credential's.
+	key := callerKey{r.Provider, orElse(r.Account, r.Credential), r.Scope}
+	if sent && q.Limits[r.Provider].DeclaresRate() {
+		c.starts[key] = append(c.starts[key], at.UnixNano())
+	}
+	if !q.Since.IsZero() && at.Before(q.Since) || !q.Until.IsZero() && !at.Before(q.Until) {
+		return
+	}
+	c.providers[r.Provider] = true
+	groups := [3]*group{
+		&c.total,
+		groupOf(c.models, r.Provider+"/"+r.Model),
+		groupOf(c.hours, c.by().key(at.In(q.Zone))),
+	}
+	for _, g := range groups {
+		g.add(r, at, sent)
+	}
+	if sent && r.refused() && r.Evidence == nil {
+		came := at
+		if r.Done.After(at) {
+			came = r.Done
+		}
+		c.unsure = append(c.unsure, unsureRefusal{key, at.UnixNano(), came.UnixNano(), groups})
+	}
+}
+
+// by is what a row of hours covers.
+func (c *counting) by() StatsBy {
+	switch q := c.query; {
+	case q.By != "":
+		return q.By
+	case q.Since.IsZero():
+		return ByDay
+	case q.Until.IsZero():
+		return DefaultStatsBy(time.Since(q.Since))
+	default:
+		return DefaultStatsBy(q.Until.Sub(q.Since))
+	}
+}
+
+func groupOf(groups map[string]*group, key string) *group {
+	g := groups[key]
+	if g == nil {
+		g = &group{row: StatsRow{Key: key}}
+		groups[key] = g
+	}
+	return g
+}
+
+// at is the instant a record belongs to: when it was sent, in older logs when
+// it ended, and where nothing was sent when that was known.
+func (r *Record) at() time.Time {
+	switch {
+	case !r.Sent.IsZero():
+		return r.Sent
+	case !r.Done.IsZero():
+		return r.Done
+	}
+	return r.Arrived
+}
+
+// refused reports whether the provider refused the attempt for a rate. One
+// that hid its refusal behind another status refused it all the same.
+func (r *Record) refused() bool {
+	return r.Status == http.StatusTooManyRequests || r.Class == dialect.RateLimited
+}
+
+func (g *group) add(r *Record, at time.Time, sent bool) {
+	if g.first.IsZero() || at.Before(g.first) {
+		g.first = at
+	}
+	row := &g.row
+	row.Saved += r.Saved
+	if r.Cache {
+		row.Cache++
+	}
+	if r.Tier != "" && (sent || r.Cache) {
+		if g.tiers == nil {
+			g.tiers = make(map[string]bool)
+		}
+		g.tiers[r.Tier] = true
+	}
+	if !sent {
+		return
+	}
+	row.Sent++
+	row.InTokens += r.InTokens
+	row.OutTokens += r.OutTokens
+	g.queued += r.Queued
+	g.at = append(g.at, at.UnixNano())
+	if r.Retry {
+		row.Retry++
+	}
+	switch {
+	case r.Timeout:
+		row.Timeout++
+	case r.refused():
+		row.R429++
+		if r.Evidence != nil && r.Evidence.UnderLimit {
+			row.R429UnderLimit++
+		}
+	case r.OK():
+		row.OK++
+	default:
+		row.Err++
+	}
+}
+
+// report finishes the counting.
+func (c *counting) report() *Stats {
+	c.judge()
+	s := &Stats{Provider: c.query.Provider, Since: c.query.Since, Until: c.query.Until, Limits: make(map[string]Limits)}
+	if s.Provider != "" {
+		c.providers[s.Provider] = true
+	}
+	for p := range c.providers {
+		if l, ok := c.query.Limits[p]; ok {
+			s.Limits[p] = l
+		}
+		if len(c.providers) == 1 {
+			s.Provider = p
+		}
+	}
+	c.total.row.Key = "total"
+	s.Total = c.total.finish(c.query.Minutes)
+	s.Models = c.rows(c.models, func(a, b *group) int { return cmp.Compare(a.row.Key, b.row.Key) })
+	// Where clocks are set back, an hour's name does not tell its order.
+	s.Hours = c.rows(c.hours, func(a, b *group) int { return a.first.Compare(b.first) })
+	return s
+}
+
+// judge says of the refusals without evidence whether our starts were within
+// every configured rate when they came.
+func (c *counting) judge() {
+	for _, at := range c.starts {
+		slices.Sort(at)
+	}
+	for _, u := range c.unsure {
+		starts := c.starts[u.key]
+		within := func(per time.Duration) int {
+			// The span ends when the refusal came, or early enough to hold the
+			// refused start itself.
+			end := min(u.came, u.sent+int64(per)-1)
+			return after(starts, end) - after(starts, end-int64(per))
+		}
+		if c.query.Limits[u.key.provider].Exceeded(within) {
+			continue
+		}
+		for _, g := range u.groups {
+			g.row.R429UnderLimit++
+		}
+	}
+}
+
+// after is the index of the first instant after t.
+func after(instants []int64, t int64) int {
+	return sort.Search(len(instants), func(i int) bool { return instants[i] > t })
+}
+
+func (c *counting) rows(groups map[string]*group, order func(a, b *group) int) []StatsRow {
+	rows := make([]StatsRow, 0, len(groups))
+	for _, g := range slices.SortedFunc(maps.Values(groups), order) {
+		rows = append(rows, g.finish(c.query.Minutes))
+	}
+	return rows
+}
+
+// finish works out what needs all attempts of the group.
+func (g *group) finish(minutes time.Time) StatsRow {
+	row := g.row
+	row.Tiers = slices.Sorted(maps.Keys(g.tiers))
+	if row.Sent == 0 {
+		return row
+	}
+	slices.Sort(g.at)
+	row.PeakPerMin = peak(g.at, time.Minute)
+	row.QueueAvg = rounded(g.queued.Seconds()/float64(row.Sent), 1000)
+	row.AvgPerMin = rounded(float64(row.Sent)/float64(active(g.at, minutes)), 100)
+	return row
+}
+
+// peak is the most of the sorted instants within any span of per.
+func peak(at []int64, per time.Duration) int {
+	most, first := 0, 0
+	for last, t := range at {
+		for at[first] <= t-int64(per) {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// active counts the minutes that hold any of the sorted instants. One of them
+// begins at origin.
+func active(at []int64, origin time.Time) int {
+	offset := int64(0)
+	if !origin.IsZero() {
+		offset = origin.UnixNano() % int64(time.Minute)
+	}
+	n, last := 0, int64(math.MinInt64)
+	for _, t := range at {
+		if minute := (t - offset) / int64(time.Minute); minute != last {
+			n, last = n+1, minute
+		}
+	}
+	return n
+}
+
+func rounded(v, steps float64) float64 { return math.Round(v*steps) / steps }
