@@ -16,7 +16,7 @@ const base = "http://provider.test/v1"
 // A load is clients that always have work.
 type load struct {
 	clients int
-	url     string
+	url     string // of the API, up to and with /v1
 	// regret is how long a client whose task failed takes to begin its next.
 	// Without it a system that never waits would do nothing but fail, at
 	// whatever speed the machine allows.

@@ -15,11 +15,12 @@ import (
 // work at all times, its requests take no time to arrive, and it asks the
 // meters themselves: whenever all of them would admit a request it sends one,
 // and never otherwise. No meter of the stub rewards holding back, so none gets
-// more through in the long run.
+// more through over the whole trial.
 //
 // For a window of n this comes to n in each window, for a bucket to its refill
 // once the first burst is spent, and for places to one request after the other
-// in each of them.
+// in each of them. A client that was slow before the span may enter it with a
+// bucket still full, and so come out a few percent above.
 //
 // It is played against a stub without transit and penalties, which answers a
 // client that asks too soon with the exact wait, at no cost. Answers are

@@ -63,10 +63,19 @@ func (p Report) WriteTable(w io.Writer) error {
 			}
 			previous = name
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%.1f %%\t%.2f\t%.2f\t%s\t\n", row.Row, row.Scenario, row.Trial.System.Name,
-			100*s.ratio, 100*s.worstRatio, s.refusals, s.worstRefusals, row.judge(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%.1f %%\t%s\t%s\t%s\t\n", row.Row, row.Scenario, row.Trial.System.Name,
+			100*s.ratio, 100*s.worstRatio, per100(s.refusals), per100(s.worstRefusals), row.judge(s))
 	}
 	return t.Flush()
+}
+
+// per100 writes refusals per 100 successes. Beyond a point the number says
+// only that next to nothing came through.
+func per100(n float64) string {
+	if n >= 10000 {
+		return "all"
+	}
+	return fmt.Sprintf("%.2f", n)
 }
 
 // A summary is a row over all its seeds.

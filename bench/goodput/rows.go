@@ -24,7 +24,7 @@ const windows = 50
 
 // DeclaredRows are those of row 1: everybody is told the limits who can be.
 func DeclaredRows(scenarios []Scenario, windows int) (rows []Row) {
-	even, burst := Declared(paceline.Limits{Pacing: paceline.Even}), Declared(paceline.Limits{Pacing: paceline.Burst})
+	even, burst := Declared(paceline.Even), Declared(paceline.Burst)
 	for _, s := range scenarios {
 		peak := 0
 		if m, counts := s.main(); counts {

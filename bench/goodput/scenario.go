@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/policy"
 	"github.com/paceline-proxy/paceline/stub"
 )
 
@@ -17,6 +18,8 @@ type Scenario struct {
 	Penalise bool
 	// Jitter is the longest transit, at most 2 % of the shortest window.
 	Jitter time.Duration
+	// Slack is what a user who declares the limits allows for jitter.
+	Slack time.Duration
 	// Service and Spread are how long a generation takes.
 	Service, Spread time.Duration
 	// EvenOnly marks meters that refuse a burst of the whole limit, or make
@@ -48,6 +51,7 @@ const (
 func scenario(name string, f Figure, meters ...stub.Meter) Scenario {
 	s := Scenario{Name: name, Meters: meters, Service: service, Spread: service, Untold: f}
 	s.Jitter = s.shortest() / 50
+	s.Slack = s.Jitter
 	return s
 }
 
@@ -59,6 +63,7 @@ func (s Scenario) penalised() Scenario { s.Penalise, s.EvenOnly = true, true; re
 func (s Scenario) withService(least, spread time.Duration) Scenario {
 	s.Service, s.Spread = least, spread
 	s.Jitter = (least + spread/2) / 50
+	s.Slack = s.Jitter
 	return s
 }
 
@@ -129,9 +134,9 @@ func (s Scenario) shortest() time.Duration {
 }
 
 // Declared is what a user who knows the provider's limits writes down.
-func (s Scenario) Declared(pacing paceline.Limits) paceline.Limits {
-	l := pacing
-	l.WindowSlack, l.AbortHold = s.Jitter, -1
+func (s Scenario) Declared(p policy.Pacing) paceline.Limits {
+	l := paceline.Limits{Pacing: p}
+	l.WindowSlack, l.AbortHold = s.Slack, -1
 	for _, m := range s.Meters {
 		switch {
 		case m.Kind == stub.Concurrent:
@@ -139,7 +144,7 @@ func (s Scenario) Declared(pacing paceline.Limits) paceline.Limits {
 		case m.Per == time.Minute:
 			l.MaxPerMinute = m.Limit
 		default:
-			l.Windows = append(l.Windows, paceline.Window{Calls: m.Limit, Per: m.Per, Slack: s.Jitter})
+			l.Windows = append(l.Windows, paceline.Window{Calls: m.Limit, Per: m.Per, Slack: s.Slack})
 		}
 	}
 	return l

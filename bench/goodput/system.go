@@ -6,6 +6,7 @@ import (
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/policy"
 )
 
 // A System is a way of calling a provider. Its name is what the tables say.
@@ -19,12 +20,8 @@ type System struct {
 }
 
 // Declared is a Transport that was told the provider's limits.
-func Declared(pacing paceline.Limits) System {
-	name := "paceline even"
-	if pacing.Pacing == paceline.Burst {
-		name = "paceline burst"
-	}
-	return System{name, true, func(s Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
+func Declared(pacing policy.Pacing) System {
+	return System{"paceline " + string(pacing), true, func(s Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
 		return transport(provider, s.Declared(pacing))
 	}}
 }
@@ -35,11 +32,13 @@ var Untold = System{"paceline untold", true, func(_ Scenario, provider http.Roun
 }}
 
 // transport is the system under test as its users make it, with a limiter of
-// its own: trials must not share counts.
+// its own: trials must not share counts. Every request goes to the one
+// provider, wherever it is reached.
 func transport(provider http.RoundTripper, l paceline.Limits) http.RoundTripper {
 	return &paceline.Transport{
 		Base: provider, Limiter: memory.New(),
 		Providers: []paceline.Provider{{Name: "provider", BaseURL: base, Limits: l}},
+		Route:     func(*http.Request) ([]paceline.Route, error) { return []paceline.Route{{Provider: "provider"}}, nil },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/paceline-proxy/paceline/stub"
@@ -28,7 +29,12 @@ type Outcome struct {
 	Early, PeakWindow int
 }
 
-const clients = 24
+// The clients are more than any meter of the scenarios needs, so that there is
+// always one that waits.
+const (
+	clients = 24
+	regret  = 3 * time.Second
+)
 
 // begin waits for a part of a window that the seed decides, so that trials
 // meet calendar-aligned windows in every phase, and returns the instant.
@@ -38,17 +44,23 @@ func (t Trial) begin() time.Time {
 	return time.Now()
 }
 
-// Run runs the trial, in as much time as it says.
+// Run runs the trial without sockets.
 func (t Trial) Run() Outcome {
 	provider := must(stub.New(t.Scenario.config(t.Tells, t.Seed)))
+	return t.over(provider, provider, base)
+}
+
+// over runs the trial against a provider that is reached at url by a round
+// tripper, in as much time as it says.
+func (t Trial) over(provider *stub.Stub, reach http.RoundTripper, url string) Outcome {
 	start := t.begin()
 	chance := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, n)) }
-	through := t.System.Wrap(t.Scenario, provider, chance(11))
+	through := t.System.Wrap(t.Scenario, reach, chance(11))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	// Not a deadline: a system that sees one may refuse what cannot meet it.
 	time.AfterFunc(t.To, stop)
-	load{clients: clients, url: base, regret: time.Second}.run(ctx, through, chance(12))
+	load{clients: clients, url: url, regret: regret}.run(ctx, through, chance(12))
 
 	counts := provider.Counts()
 	o := Outcome{Early: counts.Early, PeakWindow: counts.PeakWindow}
