@@ -39,7 +39,7 @@ demo: ## two pacings against one small bucket, side by side, for 45 seconds
 
 .PHONY: goodput
 goodput: ## successes beside a perfectly informed client, in virtual time, SEEDS (5) runs a scenario
-	cd bench && GOODPUT_SEEDS=$(SEEDS) go test ./goodput -run TestGoodput -count=1 -v
+	cd bench && go test ./goodput -run TestGoodput -count=1 -v -args -seeds $(SEEDS)
 
 .PHONY: bench
 bench: ## what the memory limiter costs beside x/time/rate
