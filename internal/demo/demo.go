@@ -44,9 +44,11 @@ func Provider(seed uint64) stub.Config {
 	}
 }
 
-// Limits are what both sides are told, but for the pacing.
+// Limits are what both sides are told, but for the pacing. Neither adapts to
+// refusals, so that pacing is all that differs: adapting, the burst side would
+// be slower still.
 func Limits(pacing Pacing) paceline.Limits {
-	l := paceline.Limits{MaxPerMinute: PerMinute, Pacing: paceline.Even}
+	l := paceline.Limits{MaxPerMinute: PerMinute, Pacing: paceline.Even, Adaptive: paceline.Adaptive{Off: true}}
 	if pacing == Burst {
 		l.Pacing = paceline.Burst
 	}
