@@ -26,8 +26,9 @@ func newDemo() *cobra.Command {
 limit of 15 requests a minute kept as a bucket of three that gains one every
 four seconds. In front of each, paceline is told that limit and has the same
 tasks: on the left it sends as fast as the limit allows (burst), on the right
-evenly, which is its default. Nothing is simulated or sped up, and nothing
-leaves this machine.
+evenly, which is its default. Nothing else differs: neither side lowers its rate
+after a refusal. Nothing is simulated or sped up, and nothing leaves this
+machine.
 
 At the end it prints the statistics of both sides and a plot. Ctrl-C ends it
 early, with what was seen so far.`,

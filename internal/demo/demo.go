@@ -2,8 +2,8 @@
 // in front of each a paceline.Transport that was told the same limit. One
 // sends as fast as that limit allows, the other evenly.
 //
-// This file and lane.go run it; what is drawn of it is a pure function of the
-// records.
+// Running it knows nothing of drawing it: what is drawn is a pure function of
+// the records.
 package demo
 
 import (
@@ -44,9 +44,11 @@ func Provider(seed uint64) stub.Config {
 	}
 }
 
-// Limits are what both sides are told, but for the pacing.
+// Limits are what both sides are told, but for the pacing. Neither adapts to
+// refusals, so that pacing is all that differs: adapting, the burst side would
+// be slower still.
 func Limits(pacing Pacing) paceline.Limits {
-	l := paceline.Limits{MaxPerMinute: PerMinute, Pacing: paceline.Even}
+	l := paceline.Limits{MaxPerMinute: PerMinute, Pacing: paceline.Even, Adaptive: paceline.Adaptive{Off: true}}
 	if pacing == Burst {
 		l.Pacing = paceline.Burst
 	}
@@ -72,8 +74,8 @@ type Result struct {
 }
 
 // Run has the clients of both lanes work for a while, or until ctx ends, and
-// returns what was seen. Requests that wait then are given up; those under way
-// get their answer.
+// returns what was seen. Requests that wait then are given up; those that were
+// sent get their answer.
 func Run(ctx context.Context, d time.Duration, burst, even *Lane) Result {
 	r := Begin(ctx, d, burst, even)
 	<-r.Done()
@@ -91,17 +93,13 @@ type Running struct {
 // Begin starts what Run runs.
 func Begin(ctx context.Context, d time.Duration, burst, even *Lane) *Running {
 	r := &Running{start: time.Now(), of: d, burst: burst, even: even, done: make(chan struct{})}
-	// Not a deadline of the requests: a line would refuse at once whom it
-	// cannot serve before it, and the lines would not be full to the end.
-	ctx, stop := context.WithCancel(ctx)
-	timer := time.AfterFunc(d, stop)
-	var clients sync.WaitGroup
+	ctx, stop := context.WithTimeout(ctx, d)
+	var lanes sync.WaitGroup
 	for _, l := range []*Lane{burst, even} {
-		clients.Go(func() { l.work(ctx, Clients) })
+		lanes.Go(func() { l.work(ctx, Clients) })
 	}
 	go func() {
-		clients.Wait()
-		timer.Stop()
+		lanes.Wait()
 		stop()
 		close(r.done)
 	}()
@@ -113,8 +111,11 @@ func (r *Running) Done() <-chan struct{} { return r.done }
 
 // Result is what was seen so far.
 func (r *Running) Result() Result {
-	return Result{
-		Start: r.start, Took: min(r.of, time.Since(r.start)), Of: r.of,
-		Burst: r.burst.Records(), Even: r.even.Records(),
+	now := time.Now()
+	burst, _ := r.burst.seen()
+	even, end := r.even.seen()
+	if !end.IsZero() {
+		now = end
 	}
+	return Result{Start: r.start, Took: min(r.of, now.Sub(r.start)), Of: r.of, Burst: burst, Even: even}
 }

@@ -2,12 +2,12 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/limiter/memory"
@@ -21,6 +21,7 @@ type Lane struct {
 
 	mu      sync.Mutex
 	records []paceline.Record
+	until   time.Time // the end of the demo, once it has come
 }
 
 // NewLane makes a side over a provider that is reached at url (…/v1) through
@@ -28,7 +29,7 @@ type Lane struct {
 func NewLane(pacing Pacing, url string, base http.RoundTripper) *Lane {
 	l := &Lane{url: url}
 	l.client = &http.Client{Transport: &paceline.Transport{
-		Base:    underway{base},
+		Base:    base,
 		Limiter: memory.New(),
 		Providers: []paceline.Provider{{
 			Name: string(pacing), BaseURL: url, Dialect: "openai", Limits: Limits(pacing),
@@ -38,48 +39,59 @@ func NewLane(pacing Pacing, url string, base http.RoundTripper) *Lane {
 	return l
 }
 
-// log keeps what was sent and answered. The rest was given up because the
-// demo ended, which says nothing about a pacing.
+// log keeps what was sent while the demo went on, and answered. The rest was
+// given up because it ended, which says nothing about a pacing.
 func (l *Lane) log(r paceline.Record) {
-	if r.NotSent || r.Aborted {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r.NotSent || r.Aborted || !l.until.IsZero() && r.Sent.After(l.until) {
+		return
+	}
 	l.records = append(l.records, r)
 }
 
-// Records returns those so far.
-func (l *Lane) Records() []paceline.Record {
+// end is told when the demo ends.
+func (l *Lane) end(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.records)
+	l.until = at
 }
 
-// work runs n clients until ctx ends, and waits for their last answers.
+// seen returns the records so far and, once it has come, the end of the demo.
+func (l *Lane) seen() ([]paceline.Record, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.records), l.until
+}
+
+// work runs n clients until ctx ends. Then it gives requests that were sent
+// the time for their answer, and cuts the others. The end of ctx is not that
+// of the requests before: a line refuses at once whom it cannot serve in time,
+// and would not be full to the end.
 func (l *Lane) work(ctx context.Context, n int) {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
 	var clients sync.WaitGroup
 	for range n {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				l.call(ctx)
+				l.call(requests)
 			}
 		})
 	}
+	<-ctx.Done()
+	l.end(time.Now())
+	defer time.AfterFunc(lastAnswer, cut).Stop()
 	clients.Wait()
 }
+
+// lastAnswer is when the answer to the last request has come for certain.
+const lastAnswer = Transit + Service + 150*time.Millisecond
 
 // call makes one request and reads its answer. What came of it is in the
 // records.
 func (l *Lane) call(ctx context.Context) {
-	t := &task{}
-	// The end of ctx is not the request's own: it ends only what still waits.
-	own, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), taskKey{}, t))
-	defer cancel()
-	t.cancel = cancel
-	defer context.AfterFunc(ctx, t.stop)()
-
-	req, err := http.NewRequestWithContext(own, http.MethodPost, l.url+"/chat/completions",
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/chat/completions",
 		strings.NewReader(`{"model":"stub-1","messages":[{"role":"user","content":"Say something short."}]}`))
 	if err != nil {
 		return // the URL is our own
@@ -91,56 +103,4 @@ func (l *Lane) call(ctx context.Context) {
 	}
 	defer res.Body.Close()
 	io.Copy(io.Discard, res.Body)
-}
-
-// A task is one request of a client, which may take several attempts.
-type task struct {
-	cancel func()
-
-	mu    sync.Mutex
-	sent  bool // and not refused
-	ended bool // the demo is over
-}
-
-type taskKey struct{}
-
-// stop gives the task up, unless it is under way.
-func (t *task) stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended = true; !t.sent {
-		t.cancel()
-	}
-}
-
-// under notes that the task is sent, or back in line, and reports whether it
-// may go on.
-func (t *task) under(sent bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sent = sent; !sent && t.ended {
-		t.cancel()
-	}
-	return !t.ended
-}
-
-// underway is the way to a provider. It knows which tasks are on it.
-type underway struct{ http.RoundTripper }
-
-var errEnded = errors.New("the demo is over")
-
-func (u underway) RoundTrip(req *http.Request) (*http.Response, error) {
-	t, ok := req.Context().Value(taskKey{}).(*task)
-	if !ok {
-		return u.RoundTripper.RoundTrip(req)
-	}
-	if !t.under(true) {
-		req.Body.Close()
-		return nil, errEnded
-	}
-	res, err := u.RoundTripper.RoundTrip(req)
-	if err != nil || res.StatusCode != http.StatusOK {
-		t.under(false)
-	}
-	return res, err
 }

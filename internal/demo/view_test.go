@@ -57,8 +57,7 @@ o       x
 o   o   o                       o   o   o
 +---------+---------            +---------+---------
 0 s       10                    0 s       10
-o answered, x refused (429), by the second they were sent
-in
+o answered, x refused (429), by the second they were sent in
 `
 	got := "\n" + View(seen(10*time.Second), 60, false)
 	if got != want {
