@@ -15,7 +15,7 @@ import (
 // with.
 func (l *Limiter) keepAll() *Limiter {
 	for i := range l.shards {
-		l.shards[i].debt = -1 << 40
+		l.shards[i].debt = -1 << 30
 	}
 	return l
 }

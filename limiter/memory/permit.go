@@ -30,11 +30,11 @@ const permitsAtOnce = 21
 // format writes a permit. It is cut from a text of several, so that most grants
 // allocate nothing; who keeps one keeps the 512 bytes.
 func (s *shard) format(nonce uint64, id placeID) string {
-	if len(s.paper) < permitLength {
-		s.paper = make([]byte, permitLength*permitsAtOnce)
+	if s.written == len(s.paper) {
+		s.paper, s.written = make([]byte, permitLength*permitsAtOnce), 0
 	}
-	b := s.paper[:permitLength]
-	s.paper = s.paper[permitLength:]
+	b := s.paper[s.written : s.written+permitLength]
+	s.written += permitLength
 	put(b[0:8], nonce<<8|id.generation>>32)
 	put(b[8:16], id.generation)
 	put(b[16:24], id.shard<<indexBits|id.index)
@@ -43,7 +43,7 @@ func (s *shard) format(nonce uint64, id placeID) string {
 
 // parse reads a permit, unless it is none of ours.
 func (l *Limiter) parse(permit string) (id placeID, ok bool) {
-	if len(permit) != permitLength {
+	if len(permit) != permitLength || !l.ready.Load() {
 		return placeID{}, false
 	}
 	first, ok1 := get(permit[0:8])

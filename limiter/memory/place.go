@@ -1,11 +1,14 @@
 package memory
 
 // A place is what a permit holds of one bucket. It lives in its bucket's shard.
+//
+// One that is free keeps what it can: a pointer not written is nothing for the
+// garbage collector to be told of.
 type place struct {
-	bucket     *bucket // nil: nobody's
+	bucket     *bucket // whose it is or was
 	expires    int64
 	since      int64  // when expires was set
-	generation uint64 // tells this holder from earlier ones of the same index
+	generation uint64 // tells this holder from earlier ones of the same index; 0: free
 	others     []placeID
 	at         int // where it is in its bucket's heap
 }
@@ -28,9 +31,12 @@ func (s *shard) take(number uint64, b *bucket, now, expires int64) placeID {
 		index = uint32(len(s.places))
 		s.places = append(s.places, place{})
 	}
-	s.issued = (s.issued + 1) & (1<<generationBits - 1)
+	s.issued = s.issued%(1<<generationBits-1) + 1
 	p := &s.places[index]
-	p.bucket, p.expires, p.since, p.generation, p.at = b, expires, now, s.issued, len(b.held)
+	if p.bucket != b {
+		p.bucket = b
+	}
+	p.expires, p.since, p.generation, p.at = expires, now, s.issued, len(b.held)
 	b.held = append(b.held, index)
 	if p.at > 0 {
 		s.up(b, p.at)
@@ -40,11 +46,11 @@ func (s *shard) take(number uint64, b *bucket, now, expires int64) placeID {
 
 // find is the place of an id, or nil where it has been given back.
 func (s *shard) find(id placeID) *place {
-	if id.index >= uint64(len(s.places)) {
+	if id.index >= uint64(len(s.places)) || id.generation == 0 {
 		return nil
 	}
 	p := &s.places[id.index]
-	if p.bucket == nil || p.generation != id.generation {
+	if p.generation != id.generation {
 		return nil
 	}
 	return p
@@ -61,7 +67,10 @@ func (s *shard) give(index uint32) {
 		s.set(b, at, moved)
 		s.fix(b, at)
 	}
-	p.bucket, p.others = nil, nil
+	p.generation = 0
+	if p.others != nil {
+		p.others = nil
+	}
 	s.free = append(s.free, index)
 	if len(s.free) == len(s.places) && len(s.places) > 64 {
 		s.places, s.free = nil, nil // after a crowd

@@ -26,7 +26,8 @@ type shard struct {
 	free   []uint32 // places nobody holds
 	issued uint64   // places ever taken: the generation of the next
 
-	paper []byte // where the next permits are written
+	paper   []byte // where permits are written
+	written int
 
 	throttles throttles
 
