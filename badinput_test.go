@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -246,7 +247,7 @@ func TestDeclaredNumbers(t *testing.T) {
 // A provider that is down, hangs up, or answers nonsense is an error or an
 // answer, soon, and nothing stays behind: no goroutine, no permit, no socket.
 func TestBrokenProviders(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before, files := runtime.NumGoroutine(), descriptors()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -284,14 +285,68 @@ func TestBrokenProviders(t *testing.T) {
 			}
 		})
 	}
-	for range 100 { // connections close in their own time
-		if runtime.NumGoroutine() <= before+4 { // the listeners
+	// Three listeners remain, each with a goroutine and a socket; connections
+	// close in their own time.
+	for range 100 {
+		if runtime.NumGoroutine() <= before+3 && descriptors() <= files+3 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if n := runtime.NumGoroutine(); n > before+4 {
-		t.Errorf("%d goroutines before, %d after", before, n)
+	t.Errorf("goroutines: %d before, %d after; descriptors: %d before, %d after",
+		before, runtime.NumGoroutine(), files, descriptors())
+}
+
+// descriptors counts the open files of the process, where the system tells.
+func descriptors() int {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(open)
+}
+
+// A request cancelled at any step of its way leaves nothing behind: the next
+// one has its place and its turn as if it had not been.
+func TestCancelledAtEveryStep(t *testing.T) {
+	// Refused and paused until 3 s, failed and apart until 5 s or so, at work
+	// for 5 s, streamed.
+	for step := range 26 {
+		at := time.Duration(step) * sec / 2
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, stub.Config{
+				Script: []stub.Step{told(3 * sec), {Status: 500}}, Service: 5 * sec, StopsWithClient: true,
+			}, paceline.Provider{Limits: paceline.Limits{MaxConcurrent: 1, AbortHold: -1, Adaptive: paceline.Adaptive{Off: true}}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				res, err := r.RoundTrip(request(ctx, "POST", base+"/chat/completions", `{"stream":true}`))
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+				done <- err
+			}()
+			time.Sleep(at)
+			synctest.Wait()
+			cancel()
+			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled after %v: %v", at, err)
+			}
+			left := time.Now()
+			if a := r.chat(t.Context()); a.status != 200 || time.Since(left) > 13*sec {
+				t.Errorf("cancelled after %v: the next came to %d after %v", at, a.status, time.Since(left))
+			}
+			again := time.Now()
+			if a := r.chat(t.Context()); a.status != 200 || time.Since(again) != 5*sec {
+				t.Errorf("cancelled after %v: the one after it took %v", at, time.Since(again))
+			}
+			for _, rec := range r.logged() {
+				if rec.Done.IsZero() {
+					t.Errorf("cancelled after %v: unsettled: %+v", at, rec)
+				}
+			}
+		})
 	}
 }
 
