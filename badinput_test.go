@@ -247,20 +247,20 @@ func TestDeclaredNumbers(t *testing.T) {
 // A provider that is down, hangs up, or answers nonsense is an error or an
 // answer, soon, and nothing stays behind: no goroutine, no permit, no socket.
 func TestBrokenProviders(t *testing.T) {
-	before, files := runtime.NumGoroutine(), descriptors()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	down := closed.Addr().String()
 	closed.Close()
+	before, files := runtime.NumGoroutine(), descriptors() // the poller has its own by now
 	hangUp := listen(t, func(c net.Conn) { c.Close() })
 	nonsense := listen(t, func(c net.Conn) {
 		c.Read(make([]byte, 4096))
 		io.WriteString(c, "SSH-2.0-not-http\r\n\r\n")
 		c.Close()
 	})
-	silent := listen(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+	silent := listen(t, func(c net.Conn) { io.Copy(io.Discard, c); c.Close() })
 	for name, addr := range map[string]string{"down": down, "hangs up": hangUp, "nonsense": nonsense, "silent": silent} {
 		t.Run(name, func(t *testing.T) {
 			baseTransport := &http.Transport{}
