@@ -22,6 +22,10 @@ type Row struct {
 // place of the span between two bursts would decide the ratio.
 const windows = 50
 
+// short is how many windows are enough for a system that keeps nothing from
+// one window to the next, and sends so much that more would take long.
+const short = 10
+
 // DeclaredRows are those of row 1: everybody is told the limits who can be.
 func DeclaredRows(scenarios []Scenario, windows int) (rows []Row) {
 	even, burst := Declared(paceline.Even), Declared(paceline.Burst)
@@ -30,7 +34,7 @@ func DeclaredRows(scenarios []Scenario, windows int) (rows []Row) {
 		if m, counts := s.main(); counts {
 			peak = m.Limit
 		}
-		add := func(f Figure, peak int, systems ...System) {
+		add := func(f Figure, peak, windows int, systems ...System) {
 			for _, sys := range systems {
 				rows = append(rows, Row{"1", s.Name, f, Trial{
 					Scenario: s, System: sys, Tells: stub.RetryAfterSeconds,
@@ -38,34 +42,31 @@ func DeclaredRows(scenarios []Scenario, windows int) (rows []Row) {
 				}, peak})
 			}
 		}
-		add(declaredFigure, peak, even)
+		add(declaredFigure, peak, windows, even)
 		if !s.EvenOnly {
-			add(declaredFigure, peak, burst)
+			add(declaredFigure, peak, windows, burst)
 		}
-		add(noFigure, 0, Bottleneck, Calendar, SDK, None)
+		add(noFigure, 0, windows, Bottleneck, Calendar)
+		add(noFigure, 0, min(windows, short), SDK, None)
 	}
 	return rows
 }
 
-// UntoldRows are those of row 3: nobody is told a limit, refusals say nothing
-// or only when to come again.
+// UntoldRows are those of row 3: nobody is told a limit, and refusals say
+// nothing or only when to come again. What the others do with a told wait is in
+// row 1.
 func UntoldRows(scenarios []Scenario) (rows []Row) {
 	for _, s := range scenarios {
-		for _, tells := range []stub.RetryAfter{stub.RetryAfterNone, stub.RetryAfterSeconds} {
-			name := s.Name
-			if tells != stub.RetryAfterNone {
-				name += ", waits told"
-			}
-			for _, sys := range []System{Untold, SDK, None} {
-				f := noFigure
-				if sys.Ours {
-					f = s.Untold
-				}
+		add := func(name string, f Figure, tells stub.RetryAfter, to time.Duration, systems ...System) {
+			for _, sys := range systems {
 				rows = append(rows, Row{"3", name, f, Trial{
-					Scenario: s, System: sys, Tells: tells, From: 2 * minute, To: 30 * minute,
+					Scenario: s, System: sys, Tells: tells, From: 2 * minute, To: to,
 				}, 0})
 			}
 		}
+		add(s.Name, s.Untold, stub.RetryAfterNone, 30*minute, Untold)
+		add(s.Name, noFigure, stub.RetryAfterNone, (2+short/2)*minute, SDK, None)
+		add(s.Name+", waits told", s.Untold, stub.RetryAfterSeconds, 30*minute, Untold)
 	}
 	return rows
 }

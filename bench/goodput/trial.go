@@ -33,7 +33,7 @@ type Outcome struct {
 // always one that waits.
 const (
 	clients = 24
-	regret  = 3 * time.Second
+	regret  = 5 * time.Second
 )
 
 // begin waits for a part of a window that the seed decides, so that trials
