@@ -20,6 +20,8 @@ type (
 	Limits = policy.Limits
 	// Window is a rolling window of any length.
 	Window = policy.Window
+	// Pacing is how starts are spread inside the windows: Even or Burst.
+	Pacing = policy.Pacing
 	// Adaptive is how declared limits give way to refusals they do not explain.
 	Adaptive = policy.Adaptive
 	// Retry is how long and how often one request is tried.

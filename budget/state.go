@@ -90,9 +90,11 @@ type Episode struct {
 	// let through since.
 	Ended    time.Time `json:"ended,omitzero"`
 	Admitted int       `json:"admitted,omitempty"`
-	// AdmittedBefore is Admitted when the open episode began.
-	AdmittedBefore int       `json:"admitted_before,omitempty"`
-	Changed        time.Time `json:"changed,omitzero"`
+	// Since and Through are what the latest rate was measured by: how much was
+	// let through since when.
+	Since   time.Time `json:"since,omitzero"`
+	Through int       `json:"through,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 // A Factor scales the declared limits (AIMD). The zero value is the factor 1.
@@ -142,6 +144,8 @@ type Overload struct {
 type Ramp struct {
 	Left  int
 	Until time.Time
+	// Every is the time between starts where no limit says one.
+	Every time.Duration
 }
 
 // A Reading is a bucket as reported by the answer to a request sent at Sent,

@@ -53,7 +53,7 @@ func (s *State) sane(now time.Time) {
 		s.Pause = Pause{}
 	}
 	for _, t := range []*time.Time{
-		&s.Episode.Began, &s.Episode.Ended, &s.Episode.Changed,
+		&s.Episode.Began, &s.Episode.Ended, &s.Episode.Changed, &s.Episode.Since,
 		&s.Factor.Changed, &s.Factor.Refused,
 		&s.Rate.Changed, &s.Rate.Since, &s.Spacing.Changed, &s.Places.Changed,
 	} {
@@ -79,7 +79,7 @@ func (s *State) sane(now time.Time) {
 	s.Overload.Every = min(max(0, s.Overload.Every), time.Minute)
 	s.Places.N, s.Places.Admitted = max(0, s.Places.N), max(0, s.Places.Admitted)
 	s.Episode.Refusals = min(max(0, s.Episode.Refusals), 1000)
-	s.Episode.Admitted = max(0, s.Episode.Admitted)
+	s.Episode.Admitted, s.Episode.Through = max(0, s.Episode.Admitted), max(0, s.Episode.Through)
 	if len(s.Readings) > maxReadings {
 		s.Readings = s.Readings[:maxReadings]
 	}

@@ -142,7 +142,7 @@ func (r Rules) refused(s *budget.State, a Answer) {
 	}
 	e.Changed = a.Now
 	if !e.Open {
-		e.Open, e.Began, e.Refusals, e.AdmittedBefore = true, a.Now, 0, e.Admitted
+		e.Open, e.Began, e.Refusals = true, a.Now, 0
 	}
 	r.resetProbe(s, a)
 	g := a.Reading
@@ -153,11 +153,13 @@ func (r Rules) refused(s *budget.State, a Answer) {
 	e.Refusals++
 }
 
-// base is the first untold wait: shorter where the learned rate is fast.
+// base is the first untold wait: two intervals of a fast learned rate, and at
+// least one of a slow rate, which was too fast already.
 func (r Rules) base(s *budget.State) time.Duration {
 	base := r.Retry.Base
 	if s.Rate.PerSecond > 0 {
-		base = min(base, time.Duration(2/s.Rate.PerSecond*float64(time.Second)))
+		interval := time.Duration(float64(time.Second) / s.Rate.PerSecond)
+		base = min(max(min(base, 2*interval), interval), maxBackoff)
 	}
 	return max(base, time.Millisecond)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -132,12 +133,13 @@ func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
 	r.endEpisode(s, now)
 }
 
-// rampInterval is the declared, told or learned time between starts.
+// rampInterval is the declared, told or learned time between starts, and where
+// there is none what the ramp itself says.
 func (r Rules) rampInterval(s *budget.State, factor float64) time.Duration {
 	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
 		return every
 	}
-	return toldInterval(s)
+	return cmp.Or(toldInterval(s), s.Ramp.Every)
 }
 
 // toldInterval is the time between starts that the told limits of requests

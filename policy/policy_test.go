@@ -288,3 +288,74 @@ func TestWhoDoesNotLearn(t *testing.T) {
 		}
 	}
 }
+
+// An episode with few admissions is measured with what came before it: a
+// window that is still full of the last burst says nothing of the rate.
+func TestShortEpisodesAreMeasuredTogether(t *testing.T) {
+	k := &key{r: rules(policy.Limits{})}
+	k.refuse(t0, t0)
+	k.admit(t0.Add(10 * sec)) // ends the first episode
+	for i := range 60 {
+		k.admit(t0.Add(time.Duration(11+i) * sec))
+	}
+	k.refuse(t0.Add(71*sec), t0.Add(71*sec))
+	k.admit(t0.Add(130 * sec)) // 61 in 120 s
+	before := k.s.Rate.PerSecond
+	k.refuse(t0.Add(131*sec), t0.Add(131*sec))
+	k.admit(t0.Add(150 * sec)) // one more in 20 s
+	if got, want := k.s.Rate.PerSecond, 62.0/140; got < want-1e-9 || got > want+1e-9 {
+		t.Errorf("the rate went from %v to %v, want %v: what was let through since the first episode", before, got, want)
+	}
+	if k.s.Rate.Refused != 0 {
+		t.Errorf("a rate that was never in force counts as refused: %v", k.s.Rate.Refused)
+	}
+}
+
+// While no rate has been refused the steps are a fifth; beyond the refused
+// rate they are not small for ever.
+func TestRaiseSteps(t *testing.T) {
+	for _, tt := range []struct{ refused, rate, want float64 }{
+		{0, 1, 1.2}, {2, 1, 1.1}, {1, 0.95, 0.95 * 1.01}, {1, 1.05, 1.05 * 1.01}, {1, 1.2, 1.2 * 1.1},
+	} {
+		k := &key{r: rules(policy.Limits{})}
+		k.s.Rate = budget.Rate{PerSecond: tt.rate, Refused: tt.refused, Changed: t0}
+		for i := range 10 {
+			k.admit(t0.Add(time.Duration(i+1) * sec))
+		}
+		if got := k.s.Rate.PerSecond; got < tt.want-1e-9 || got > tt.want+1e-9 {
+			t.Errorf("%v with %v refused rose to %v, want %v", tt.rate, tt.refused, got, tt.want)
+		}
+	}
+}
+
+// The backoff is about the time that one more request takes to fit: at most
+// two intervals of a fast learned rate, at least one of a slow one.
+func TestBackoffFollowsTheLearnedRate(t *testing.T) {
+	for rate, base := range map[float64]time.Duration{0: 2 * sec, 10: 200 * time.Millisecond, 0.25: 4 * sec, 0.001: time.Minute} {
+		k := &key{r: rules(policy.Limits{})}
+		if rate > 0 {
+			k.s.Rate = budget.Rate{PerSecond: rate, Changed: t0}
+		}
+		k.refuse(t0.Add(1), t0.Add(1))
+		if rest := k.s.Pause.Until.Sub(t0.Add(1)); rest < base || rest > base+base/4 {
+			t.Errorf("at %v a second the first pause is %v, want %v and up to a quarter", rate, rest, base)
+		}
+	}
+}
+
+// Those that waited while a spacing was forgiven are not let go in a herd.
+func TestForgivenSpacingLeavesARamp(t *testing.T) {
+	k := &key{r: rules(policy.Limits{})}
+	k.s.Spacing = budget.Spacing{Every: 300 * time.Millisecond, Changed: t0}
+	at := t0.Add(sec)
+	k.r.Learn(&k.s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{Waiting: 2}})
+	for range 2 {
+		if got := write(k.r.Plan(&k.s, at, policy.Activity{}).Limits); got != "1/500ms" {
+			t.Errorf("under %q, want 1/500ms", got)
+		}
+		k.r.Started(&k.s, at)
+	}
+	if p := k.r.Plan(&k.s, at, policy.Activity{}); len(p.Limits) != 0 {
+		t.Errorf("those that waited have gone, and still: %s", write(p.Limits))
+	}
+}

@@ -40,32 +40,46 @@ func (r Rules) endEpisode(s *budget.State, now time.Time) {
 		return
 	}
 	if r.learns(s) {
-		if since := now.Sub(e.Ended); s.Rate.PerSecond > 0 || !e.Ended.IsZero() && e.Began.Sub(e.Ended) < memory {
-			s.Rate = learned(s, now, since)
+		if s.Rate.PerSecond > 0 || !e.Ended.IsZero() && e.Began.Sub(e.Ended) < memory {
+			// Too few to measure by are measured with what came before them.
+			fresh := e.Admitted >= measurable || e.Since.IsZero()
+			if fresh {
+				e.Since, e.Through = e.Ended, 0
+			}
+			e.Through += e.Admitted
+			s.Rate = learned(s, now, fresh)
 			s.Spacing = budget.Spacing{Changed: now}
 		} else {
+			e.Since, e.Through = time.Time{}, 0
 			s.Spacing = budget.Spacing{Every: spacingAfter(e.Wait), Changed: now}
 		}
 	}
-	*e = budget.Episode{Ended: now, Changed: now}
+	*e = budget.Episode{Ended: now, Changed: now, Since: e.Since, Through: e.Through}
 }
+
+// measurable is how many admissions make a rate: fewer are chance. Just after
+// an episode the window may still be full of what was admitted before it.
+const measurable = 10
 
 // spacingAfter is the spacing that follows a wait.
 func spacingAfter(wait time.Duration) time.Duration {
 	return min(max(wait, leastSpacing), mostSpacing)
 }
 
-// learned is the rate after an episode that ends at now: what was admitted
-// since the last one ended, pauses included, under what was refused, and not
-// under half of what held before.
-func learned(s *budget.State, now time.Time, since time.Duration) budget.Rate {
-	e := s.Episode
-	rate := float64(max(1, e.Admitted)) / since.Seconds()
-	refused := s.Rate.PerSecond
-	if refused > 0 {
-		rate = max(min(0.95*refused, rate), refused/2)
-	} else {
-		refused = float64(max(1, e.AdmittedBefore)) / max(e.Began.Sub(e.Ended), time.Millisecond).Seconds()
+// learned is the rate after an episode that ends at now: what was let through
+// since the one before, pauses included, under what was refused, and not under
+// half of what held before. Where the limit is, a rate says only that has been
+// in force for long enough to be refused by itself: neither the first one does,
+// which nothing had paced, nor one that is cut again at once.
+func learned(s *budget.State, now time.Time, fresh bool) budget.Rate {
+	e, former := s.Episode, s.Rate.PerSecond
+	rate := float64(max(1, e.Through)) / max(now.Sub(e.Since), time.Millisecond).Seconds()
+	if former > 0 {
+		rate = max(min(0.95*former, rate), former/2)
+	}
+	refused := former
+	if !fresh {
+		refused = s.Rate.Refused
 	}
 	return budget.Rate{PerSecond: rate, Refused: refused, Changed: now, Since: s.Rate.Since, Used: s.Rate.Used}
 }
@@ -80,7 +94,10 @@ func (r Rules) raise(s *budget.State, a Answer) {
 		return
 	}
 	step := 1.1
-	if s.Rate.PerSecond >= 0.9*s.Rate.Refused {
+	if s.Rate.Refused == 0 {
+		step = 1.2
+	}
+	if r, refused := s.Rate.PerSecond, s.Rate.Refused; r >= 0.9*refused && r <= 1.1*refused {
 		step = 1.01
 	}
 	s.Rate.PerSecond *= step
@@ -94,7 +111,9 @@ func (r Rules) relax(s *budget.State, a Answer) {
 	}
 	every := s.Spacing.Every / 2
 	if every < leastSpacing {
+		// Forgiven, but those who waited for it are not let go in a herd.
 		every = 0
+		s.Ramp = budget.Ramp{Left: a.Activity.Waiting, Until: a.Now.Add(time.Minute), Every: 2 * leastSpacing}
 	}
 	s.Spacing = budget.Spacing{Every: every, Changed: a.Now}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline"
-	"github.com/paceline-proxy/paceline/policy"
 	"github.com/paceline-proxy/paceline/stub"
 )
 
@@ -138,7 +137,7 @@ func (s Scenario) shortest() time.Duration {
 }
 
 // Declared is what a user who knows the provider's limits writes down.
-func (s Scenario) Declared(p policy.Pacing) paceline.Limits {
+func (s Scenario) Declared(p paceline.Pacing) paceline.Limits {
 	l := paceline.Limits{Pacing: p}
 	l.WindowSlack, l.AbortHold = s.Slack, -1
 	for _, m := range s.Meters {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/limiter/memory"
-	"github.com/paceline-proxy/paceline/policy"
 )
 
 // A System is a way of calling a provider. Its name is what the tables say.
@@ -20,7 +19,7 @@ type System struct {
 }
 
 // Declared is a Transport that was told the provider's limits.
-func Declared(pacing policy.Pacing) System {
+func Declared(pacing paceline.Pacing) System {
 	return System{"paceline " + string(pacing), true, func(s Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
 		return transport(provider, s.Declared(pacing))
 	}}
