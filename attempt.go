@@ -48,7 +48,7 @@ type attempt struct {
 	grant   gate.Grant
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	total   func() bool // stops the duration cap
+	total   *alarm // the duration cap
 	record  Record
 	settled sync.Once
 
@@ -85,7 +85,8 @@ func (c *call) send(grant gate.Grant) *attempt {
 	}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	a.keepPlaces()
-	a.total = a.after(c.entry.Total, func() { a.cancel(errCapped) })
+	a.total = &alarm{attempt: a, after: c.entry.Total, cause: errCapped}
+	a.total.set()
 
 	a.exchange()
 	a.answered = time.Now()
@@ -97,29 +98,20 @@ func (c *call) send(grant gate.Grant) *attempt {
 // exchange is the single place that sends.
 func (a *attempt) exchange() {
 	c := a.call
-	connected := func() bool { return true }
-	noConnection := func() { a.cancel(errNotConnected) }
-	ctx := httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { connected = a.after(c.entry.Connect, noConnection) },
-		GotConn: func(httptrace.GotConnInfo) { connected() },
-	})
-	out, err := c.outgoing(ctx)
+	connecting := &alarm{attempt: a, after: c.entry.Connect, cause: errNotConnected}
+	defer connecting.stop()
+	out, err := c.outgoing(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connecting.set() },
+		GotConn: func(httptrace.GotConnInfo) { connecting.stop() },
+	}))
 	if err != nil {
 		a.err = err
 		return
 	}
-	head := a.after(c.entry.Header, func() { a.cancel(errNoHead) })
+	heading := &alarm{attempt: a, after: c.entry.Header, cause: errNoHead}
+	heading.set()
+	defer heading.stop()
 	a.res, a.err = c.transport.base().RoundTrip(out)
-	head()
-	connected()
-}
-
-// after runs f when d has passed. A duration of zero or less is never.
-func (a *attempt) after(d time.Duration, f func()) (stop func() bool) {
-	if d <= 0 {
-		return func() bool { return true }
-	}
-	return time.AfterFunc(d, f).Stop
 }
 
 // read says what the answer means, or what its absence does.
@@ -157,8 +149,9 @@ func (a *attempt) read() {
 
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {
-	stalled := a.after(refusalBodyWait, func() { a.cancel(errStalled) })
-	defer stalled()
+	stalled := &alarm{attempt: a, after: refusalBodyWait, cause: errStalled}
+	stalled.set()
+	defer stalled.stop()
 	b, err := io.ReadAll(io.LimitReader(a.res.Body, maxRefusalBody+1))
 	a.body, a.whole = b, err == nil && len(b) <= maxRefusalBody
 }
@@ -230,104 +223,6 @@ func (a *attempt) evidence(starts *budget.Starts, l policy.Lesson) *Evidence {
 		Sent60s:    within(time.Minute), Sent1s: within(time.Second),
 		Factor: l.Factor, Adapted: l.Lowered,
 	}
-}
-
-// keepPlaces renews the permit for as long as the attempt lives.
-func (a *attempt) keepPlaces() {
-	if a.grant.Permit == "" {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.renew = time.AfterFunc(renewEvery, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.closed {
-			return
-		}
-		g := a.call.home.gate
-		a.call.transport.warn("a permit was not renewed", g.Renew(context.WithoutCancel(a.call.ctx), a.grant, holdFor))
-		a.renew.Reset(renewEvery)
-	})
-}
-
-// settle ends the attempt: it releases the permit, or holds it for a while
-// where the provider works on, and writes the record. cause is nil where the
-// answer was read to its end.
-func (a *attempt) settle(cause error) {
-	a.settled.Do(func() {
-		a.total()
-		r := &a.record
-		r.Done = time.Now()
-		running := false
-		switch {
-		case cause == nil:
-		case errors.Is(cause, errCapped), errors.Is(cause, errNoHead):
-			r.Status, r.Timeout, running = http.StatusGatewayTimeout, true, true
-			r.Error = cause.Error()
-		case errors.Is(cause, errLeft):
-			r.Status, r.Aborted, running = statusClientLeft, true, true
-		default:
-			r.Error = cause.Error()
-		}
-		a.release(running)
-		a.cancel(context.Canceled)
-		if a.call.kind != dialect.Catalog {
-			a.call.transport.log(*r)
-		}
-	})
-}
-
-// errLeft is the cause of an attempt whose client left after it was sent.
-var errLeft = errors.New("the client left")
-
-// release gives the attempt's places back, at once or, where the provider is
-// still working for it, after the entry's AbortHold.
-func (a *attempt) release(running bool) {
-	a.mu.Lock()
-	a.closed = true
-	if a.renew != nil {
-		a.renew.Stop()
-	}
-	a.mu.Unlock()
-	c := a.call
-	if c.kind == dialect.Catalog {
-		return
-	}
-	ctx := context.WithoutCancel(c.ctx)
-	free := func() {
-		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
-	}
-	hold := c.entry.AbortHold
-	if !running || hold <= 0 || a.grant.Permit == "" {
-		free()
-		return
-	}
-	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
-	time.AfterFunc(hold, free)
-}
-
-// discard settles an attempt that is followed by another.
-func (a *attempt) discard() {
-	if a.res != nil {
-		a.res.Body.Close()
-	}
-	a.settle(a.cause())
-}
-
-// cause is what ended an attempt without a head, nil where there was one.
-func (a *attempt) cause() error {
-	switch {
-	case a.left:
-		return errLeft
-	case a.failure == capped:
-		return errCapped
-	case a.failure == noHead:
-		return errNoHead
-	case a.err != nil:
-		return a.err
-	}
-	return nil
 }
 
 // respond hands the answer of the last attempt to the caller: step 7. The

@@ -18,7 +18,7 @@ type stream struct {
 	body    io.ReadCloser
 	attempt *attempt
 	events  bool // server-sent events
-	idle    time.Duration
+	idle    *alarm
 
 	mu     sync.Mutex
 	tail   []byte // the latest bytes of an event stream
@@ -36,7 +36,8 @@ func (a *attempt) stream(h http.Header, body io.ReadCloser) io.ReadCloser {
 		return body
 	}
 	s := &stream{
-		body: body, attempt: a, idle: a.call.entry.Idle,
+		body: body, attempt: a,
+		idle:   &alarm{attempt: a, after: a.call.entry.Idle, cause: errIdle},
 		events: strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"),
 	}
 	// Where the attempt is cut, and nobody reads, its place is freed
@@ -63,9 +64,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	quiet := s.attempt.after(s.idle, func() { s.attempt.cancel(errIdle) })
+	s.idle.set()
 	n, err := s.body.Read(p)
-	quiet()
+	s.idle.stop()
 	if s.events && n > 0 {
 		s.mu.Lock()
 		s.tail = append(s.tail, p[:n]...)
@@ -97,7 +98,7 @@ func (s *stream) ended(err error) error {
 	case errCapped:
 		return fmt.Errorf("paceline: %w: the answer took longer than %v", errCapped, a.call.entry.Total)
 	case errIdle:
-		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle)
+		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle.after)
 	}
 	return err
 }
@@ -120,9 +121,10 @@ func (s *stream) Close() error {
 		return nil
 	}
 	if !read && (!s.events || finished(tail)) {
-		quiet := s.attempt.after(linger, func() { s.attempt.cancel(errLeft) })
+		late := &alarm{attempt: s.attempt, after: linger, cause: errLeft}
+		late.set()
 		n, err := io.Copy(io.Discard, io.LimitReader(s.body, 64<<10))
-		quiet()
+		late.stop()
 		if err == nil && n < 64<<10 || s.events {
 			s.attempt.settle(nil)
 		}

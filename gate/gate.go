@@ -108,17 +108,15 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 	l := g.join(w)
 	for {
-		var until time.Time
+		var until time.Time // zero: until somebody wakes us
 		if turn, released := g.beginAsk(l, w); turn {
-			grant, next, err := g.ask(ctx, l, w, released)
+			grant, granted, next, err := g.ask(ctx, l, w, released)
 			g.endAsk(l)
-			if err != nil || next.IsZero() {
+			if err != nil || granted {
 				g.leave(l, w)
 				return grant, err
 			}
-			if until = next; until == never {
-				until = time.Time{}
-			}
+			until = next
 		} else if err := g.behind(l, w); err != nil {
 			g.leave(l, w)
 			return Grant{}, err
@@ -130,19 +128,17 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 }
 
-// never is when a head asks again that has to be woken.
-var never = time.Time{}.Add(1)
-
-// ask puts the head's question. A zero next and no error is a grant.
-func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, next time.Time, err error) {
+// ask puts the head's question. Where it is not granted, next is when to ask
+// again, zero where only somebody's waking tells.
+func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, granted bool, next time.Time, err error) {
 	if err := ctx.Err(); err != nil {
-		return Grant{}, time.Time{}, err
+		return Grant{}, false, time.Time{}, err
 	}
 	now := time.Now()
 	plan := w.ask.Plan(now, g.activity(l))
 	if plan.Full {
 		g.blocked(l, w, block{full: true, why: plan.Why}, released)
-		return Grant{}, never, nil
+		return Grant{}, false, time.Time{}, nil
 	}
 	if plan.NotBefore.After(now) {
 		b := block{firm: plan.NotBefore, closed: plan.Closed, why: plan.Why}
@@ -150,18 +146,18 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 			b.pause = plan.NotBefore
 		}
 		g.blocked(l, w, b, released)
-		return Grant{}, plan.NotBefore, w.bears(b, now)
+		return Grant{}, false, plan.NotBefore, w.bears(b, now)
 	}
 	d, err := g.limiter.Acquire(ctx, limiter.Request{
 		Key: w.ask.Key, Limits: plan.Limits, Cost: w.ask.Cost, Hold: w.ask.Hold,
 	})
 	if err != nil {
-		return Grant{}, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
+		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
 	}
 	if d.Granted {
 		g.started(l)
 		w.ask.Started(now)
-		return Grant{Permit: d.Permit, At: now, key: w.ask.Key, places: placesOf(plan.Limits)}, time.Time{}, nil
+		return Grant{Permit: d.Permit, At: now, key: w.ask.Key, places: placesOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
@@ -178,7 +174,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		}
 	}
 	g.blocked(l, w, b, released)
-	return Grant{}, now.Add(max(d.RetryAfter(), time.Nanosecond)), w.bears(b, now)
+	return Grant{}, false, now.Add(max(d.RetryAfter(), time.Nanosecond)), w.bears(b, now)
 }
 
 // placesOf names the buckets in which a grant of these limits holds a place.

@@ -1,0 +1,108 @@
+package paceline
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// keepPlaces renews the permit for as long as the attempt lives.
+func (a *attempt) keepPlaces() {
+	if a.grant.Permit == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.renew = time.AfterFunc(renewEvery, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.closed {
+			return
+		}
+		g := a.call.home.gate
+		a.call.transport.warn("a permit was not renewed", g.Renew(context.WithoutCancel(a.call.ctx), a.grant, holdFor))
+		a.renew.Reset(renewEvery)
+	})
+}
+
+// settle ends the attempt: it releases the permit, or holds it for a while
+// where the provider works on, and writes the record. cause is nil where the
+// answer was read to its end.
+func (a *attempt) settle(cause error) {
+	a.settled.Do(func() {
+		a.total.stop()
+		r := &a.record
+		r.Done = time.Now()
+		running := false
+		switch {
+		case cause == nil:
+		case errors.Is(cause, errCapped), errors.Is(cause, errNoHead):
+			r.Status, r.Timeout, running = http.StatusGatewayTimeout, true, true
+			r.Error = cause.Error()
+		case errors.Is(cause, errLeft):
+			r.Status, r.Aborted, running = statusClientLeft, true, true
+		default:
+			r.Error = cause.Error()
+		}
+		a.release(running)
+		a.cancel(context.Canceled)
+		if a.call.kind != dialect.Catalog {
+			a.call.transport.log(*r)
+		}
+	})
+}
+
+// errLeft is the cause of an attempt whose client left after it was sent.
+var errLeft = errors.New("the client left")
+
+// release gives the attempt's places back, at once or, where the provider is
+// still working for it, after the entry's AbortHold.
+func (a *attempt) release(running bool) {
+	a.mu.Lock()
+	a.closed = true
+	if a.renew != nil {
+		a.renew.Stop()
+	}
+	a.mu.Unlock()
+	c := a.call
+	if c.kind == dialect.Catalog {
+		return
+	}
+	ctx := context.WithoutCancel(c.ctx)
+	free := func() {
+		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
+	}
+	hold := c.entry.AbortHold
+	if !running || hold <= 0 || a.grant.Permit == "" {
+		free()
+		return
+	}
+	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
+	time.AfterFunc(hold, free)
+}
+
+// discard settles an attempt that is followed by another.
+func (a *attempt) discard() {
+	if a.res != nil {
+		a.res.Body.Close()
+	}
+	a.settle(a.cause())
+}
+
+// cause is what ended an attempt without a head, nil where there was one.
+func (a *attempt) cause() error {
+	switch {
+	case a.left:
+		return errLeft
+	case a.failure == capped:
+		return errCapped
+	case a.failure == noHead:
+		return errNoHead
+	case a.err != nil:
+		return a.err
+	}
+	return nil
+}
