@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -52,12 +53,14 @@ type attempt struct {
 	record  Record
 	settled sync.Once
 
-	res      *http.Response
-	err      error
-	failure  failure
-	left     bool // the client left before the head
-	answered time.Time
-	reading  dialect.Reading
+	res     *http.Response
+	err     error
+	failure failure
+	left    bool // the client left before the head
+	// unconnected while a transport that says so has no connection yet.
+	unconnected atomic.Bool
+	answered    time.Time
+	reading     dialect.Reading
 	// body is the beginning of a refusal's body, whole where it ended in it.
 	body  []byte
 	whole bool
@@ -101,8 +104,8 @@ func (a *attempt) exchange() {
 	connecting := &alarm{attempt: a, after: c.entry.Connect, cause: errNotConnected}
 	defer connecting.stop()
 	out, err := c.outgoing(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { connecting.set() },
-		GotConn: func(httptrace.GotConnInfo) { connecting.stop() },
+		GetConn: func(string) { a.unconnected.Store(true); connecting.set() },
+		GotConn: func(httptrace.GotConnInfo) { a.unconnected.Store(false); connecting.stop() },
 	}))
 	if err != nil {
 		a.err = err
@@ -119,14 +122,14 @@ func (a *attempt) read() {
 	if a.err != nil {
 		a.reading = dialect.Reading{Class: dialect.Unavailable}
 		switch cause := context.Cause(a.ctx); {
-		case cause == errNotConnected:
-			a.failure = notConnected
 		case cause == errNoHead:
 			a.failure = noHead
 		case cause == errCapped:
 			a.failure = capped
 		case a.call.ctx.Err() != nil:
 			a.left = true
+		case a.unconnected.Load():
+			a.failure = notConnected
 		default:
 			a.failure = lost
 		}

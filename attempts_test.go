@@ -3,7 +3,10 @@ package paceline_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +257,30 @@ func TestOnlyGenerationsAreRepeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where no connection came about nothing was sent, so anything may be tried
+// again.
+func TestUnconnectedIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		r := newRig(t, stub.Config{}, paceline.Provider{})
+		r.Base = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			if dials.Add(1) == 2 {
+				time.Sleep(time.Minute) // later than anybody waits
+			}
+			return nil, errors.New("nobody listens")
+		}}
+		start := time.Now()
+		_, err := r.RoundTrip(request(t.Context(), "POST", base+"/files", "{}"))
+		if err == nil || !strings.Contains(err.Error(), "nobody listens") || dials.Load() != 3 {
+			t.Errorf("after %d dials: %v", dials.Load(), err)
+		}
+		if took := time.Since(start); took < 16*sec || took > 18*sec {
+			t.Errorf("took %v; want two backoffs and the ten seconds of a dial", took)
+		}
+		time.Sleep(time.Minute) // for the dial nobody waits for
+	})
 }
 
 // P-11, P-12, P-13: a catalogue is only sent: outside the limiter, uncounted
