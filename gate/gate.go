@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		return Grant{}, false, time.Time{}, nil
 	}
 	if plan.NotBefore.After(now) {
-		b := block{firm: plan.NotBefore, closed: plan.Closed, why: plan.Why}
+		b := block{firm: plan.NotBefore, closed: plan.Closed, limits: plan.Limits, why: plan.Why}
 		if plan.Paused {
 			b.pause = plan.NotBefore
 		}
@@ -162,7 +163,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
 	now = time.Now()
-	b := block{refused: d.Refused, why: describe(d.Refused)}
+	b := block{refused: d.Refused, limits: plan.Limits, why: describe(d.Refused, plan.Limits)}
 	for _, f := range d.Refused {
 		// What is said of a place is the latest instant, and so not firm.
 		at := now.Add(f.RetryAt.Sub(d.Now))
@@ -174,7 +175,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		}
 	}
 	g.blocked(l, w, b, released)
-	return Grant{}, false, now.Add(max(d.RetryAfter(), time.Nanosecond)), w.bears(b, now)
+	return Grant{}, false, now.Add(retryAfter(d)), w.bears(b, now)
 }
 
 // placesOf names the buckets in which a grant of these limits holds a place.
@@ -187,23 +188,34 @@ func placesOf(limits []limiter.Limit) (keys []string) {
 	return keys
 }
 
-// describe names what refused.
-func describe(refused []limiter.Refusal) string {
-	text := ""
-	for i, f := range refused {
-		if i > 0 {
-			text += ", "
-		}
+// retryAfter is how long a refused head sleeps. A limiter that names an instant
+// that has passed is not asked all the time for it.
+func retryAfter(d limiter.Decision) time.Duration {
+	if after := d.RetryAfter(); after > 0 {
+		return after
+	}
+	return time.Millisecond
+}
+
+// describe says in a reader's words what refused: buckets are named by keys
+// that are nobody's business.
+func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
+	var parts []string
+	for _, f := range refused {
 		switch f.Cause {
 		case limiter.Throttle:
-			text += "a pause of the key"
+			parts = append(parts, "the provider asked for a pause")
 		case limiter.Concurrent:
-			text += "no free place of " + f.Key
+			parts = append(parts, "every place is taken")
 		default:
-			text += "the window of " + f.Key
+			for _, l := range limits {
+				if l.Key == f.Key && l.Calls > 0 {
+					parts = append(parts, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per))
+				}
+			}
 		}
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // Release gives back what a grant holds and wakes the lines that may have

@@ -216,6 +216,67 @@ func TestPatience(t *testing.T) {
 	})
 }
 
+// A deadline that cannot be met from a waiter's place in the line is refused at
+// once, also where that place was taken before the line came to a halt.
+func TestDeadlineByPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		begin := time.Now()
+		var mu sync.Mutex
+		started, refused := 0, 0
+		var wg sync.WaitGroup
+		for range 20 {
+			a := ask("k", window("w", 2, 2*time.Second))
+			a.Deadline = begin.Add(5 * time.Second)
+			wg.Go(func() {
+				_, err := g.Enter(t.Context(), a)
+				mu.Lock()
+				defer mu.Unlock()
+				r, ok := errors.AsType[*gate.Refused](err)
+				switch {
+				case err == nil:
+					started++
+				case ok && r.Reason == gate.Deadline && r.Until.After(a.Deadline) && time.Since(begin) == 0:
+					refused++
+				default:
+					t.Errorf("after %v: %v", time.Since(begin), err)
+				}
+			})
+		}
+		wg.Wait()
+		if started != 6 || refused != 14 {
+			t.Errorf("%d started, %d refused at once; want 6 and 14", started, refused)
+		}
+	})
+}
+
+// A limiter that says to ask again at once is not asked all the time.
+func TestLimiterWithoutAnInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &hasty{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := gate.New(l).Enter(ctx, ask("k", window("w", 1, time.Second))); err == nil {
+			t.Error("granted")
+		}
+		if l.asked > 1001 {
+			t.Errorf("asked %d times in a second", l.asked)
+		}
+	})
+}
+
+// hasty refuses everything until now.
+type hasty struct {
+	limiter.Limiter
+	asked int
+}
+
+func (h *hasty) Acquire(context.Context, limiter.Request) (limiter.Decision, error) {
+	h.asked++
+	now := time.Now()
+	return limiter.Decision{Now: now, RetryAt: now.Add(-time.Hour)}, nil
+}
+
 // A limiter that cannot be asked is an error that says so, and no request is
 // stuck behind it.
 func TestBrokenLimiter(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -22,6 +24,9 @@ type line struct {
 	// joins in front meanwhile asks after it.
 	asking *waiter
 	block  block // what the last ask met
+	// unjudged are those with a deadline who joined while nothing was known
+	// of how fast the line moves.
+	unjudged []*waiter
 	// apart are those who wait by themselves for a request of this line to end.
 	apart []*waiter
 	// then are lines to wake once this one has asked.
@@ -38,6 +43,23 @@ type block struct {
 	full    bool // a request of this line has to end first
 	why     string
 	refused []limiter.Refusal
+	limits  []limiter.Limit
+}
+
+// earliest is the first start of the waiter with n before it, if all of those
+// are started: a window lets in so many per span at most.
+func (b block) earliest(n int, now time.Time) time.Time {
+	at := b.firm
+	if at.Before(now) {
+		at = now
+	}
+	wait := time.Duration(0)
+	for _, l := range b.limits {
+		if l.Calls > 0 && n/l.Calls > 0 {
+			wait = max(wait, l.Per*time.Duration(min(n/l.Calls, int(math.MaxInt64/l.Per))))
+		}
+	}
+	return at.Add(wait)
 }
 
 // A waiter is one request in a line.
@@ -218,6 +240,12 @@ func (g *Gate) blocked(l *line, w *waiter, b block, released uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	news := !b.pause.Equal(l.block.pause)
+	if b.limits != nil {
+		for _, o := range l.unjudged {
+			o.look()
+		}
+		l.unjudged = nil
+	}
 	l.block = b
 	if g.released != released && (b.full || len(b.refused) > 0) {
 		w.look()
@@ -239,11 +267,28 @@ func (g *Gate) started(l *line) {
 }
 
 // behind returns the refusal of a waiter that cannot bear what stands before
-// the head of its line.
+// the head of its line, or before itself where it is the last.
 func (g *Gate) behind(l *line, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return w.bears(l.block, time.Now())
+	now := time.Now()
+	if err := w.bears(l.block, now); err != nil || w.ask.Deadline.IsZero() || l.head() == w {
+		return err
+	}
+	if l.block.limits == nil {
+		l.unjudged = append(l.unjudged, w)
+		return nil
+	}
+	n := 0
+	for _, o := range l.waiting {
+		if o.compare(w) < 0 {
+			n++
+		}
+	}
+	if at := l.block.earliest(n, now); at.After(w.ask.Deadline) {
+		return &Refused{Reason: Deadline, Until: at, Why: fmt.Sprintf("%d wait before it, and %s", n, l.block.why)}
+	}
+	return nil
 }
 
 func (g *Gate) activity(l *line) policy.Activity {

@@ -147,9 +147,18 @@ func (r Rules) rampInterval(s *budget.State, factor float64) time.Duration {
 func toldInterval(s *budget.State) time.Duration {
 	var longest time.Duration
 	for _, b := range s.Readings {
-		if per := windowOf(b.Snapshot); b.Unit == Requests && per > 0 && per <= time.Hour && b.Limit != nil && *b.Limit > 0 {
-			longest = max(longest, per/time.Duration(*b.Limit))
-		}
+		longest = max(longest, toldEvery(b))
 	}
 	return longest
+}
+
+// toldEvery is the time between starts that one reading comes to, 0 where it
+// names no rate of requests: a limit over an unknown window says how many, not
+// how often, and one over a day leaves room for hours that are not all alike.
+func toldEvery(b budget.Reading) time.Duration {
+	per := windowOf(b.Snapshot)
+	if b.Unit != Requests || per == 0 || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
+		return 0
+	}
+	return max(1, per/time.Duration(*b.Limit))
 }

@@ -17,14 +17,14 @@ const (
 )
 
 // learns reports whether the key has to find its rate out: none is declared
-// and no reading names a limit on requests. Who wants no adaptation wants no
+// and no reading names a rate of requests. Who wants no adaptation wants no
 // learning either.
 func (r Rules) learns(s *budget.State) bool {
 	if r.Limits.Adaptive.Off || r.Limits.DeclaresRate() {
 		return false
 	}
 	for _, b := range s.Readings {
-		if b.Limit != nil && b.Unit == Requests && windowOf(b.Snapshot) <= time.Hour {
+		if toldEvery(b) > 0 {
 			return false
 		}
 	}
