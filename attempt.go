@@ -39,7 +39,6 @@ var (
 	errNoHead       = errors.New("no answer in time")
 	errCapped       = errors.New("the duration cap has passed")
 	errIdle         = errors.New("the answer stopped coming")
-	errStalled      = errors.New("a refusal's body did not end")
 )
 
 // An attempt is one request that is sent, from its grant until its answer has
@@ -59,6 +58,7 @@ type attempt struct {
 	left    bool // the client left before the head
 	// unconnected while a transport that says so has no connection yet.
 	unconnected atomic.Bool
+	reused      atomic.Bool // its connection has served others before
 	answered    time.Time
 	reading     dialect.Reading
 	// body is the beginning of a refusal's body, whole where it ended in it.
@@ -105,7 +105,11 @@ func (a *attempt) exchange() {
 	defer connecting.stop()
 	out, err := c.outgoing(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { a.unconnected.Store(true); connecting.set() },
-		GotConn: func(httptrace.GotConnInfo) { a.unconnected.Store(false); connecting.stop() },
+		GotConn: func(c httptrace.GotConnInfo) {
+			a.unconnected.Store(false)
+			a.reused.Store(c.Reused)
+			connecting.stop()
+		},
 	}))
 	if err != nil {
 		a.err = err
@@ -150,13 +154,15 @@ func (a *attempt) read() {
 	}
 }
 
+// stale reports whether the attempt was lost with a connection that its server
+// may have closed for having been idle.
+func (a *attempt) stale() bool { return a.failure == lost && a.reused.Load() }
+
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {
-	stalled := &alarm{attempt: a, after: refusalBodyWait, cause: errStalled}
-	stalled.set()
-	defer stalled.stop()
-	b, err := io.ReadAll(io.LimitReader(a.res.Body, maxRefusalBody+1))
-	a.body, a.whole = b, err == nil && len(b) <= maxRefusalBody
+	p := lookAhead(a.res.Body, maxRefusalBody, refusalBodyWait)
+	a.res.Body = p
+	a.body, a.whole = p.seen()
 }
 
 // decoded is a body as its provider wrote it.
@@ -248,12 +254,6 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 	// forgets can be found to be forgotten.
 	res := a.res
 	a.res = nil
-	if a.body != nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(a.body), res.Body), res.Body}
-	}
 	c.mark(res.Header, giveUp && res.StatusCode >= 400)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		a.settle(nil) // the connection is the caller's now

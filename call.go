@@ -126,7 +126,8 @@ func (c *call) started(at time.Time) {
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it
-// asks for must not happen twice, or be something that is stored nowhere.
+// asks for must not happen twice, or be an answer that is of no use to anybody
+// once it is lost.
 func (c *call) repeatable(f failure) bool {
 	if !c.payload.repeatable() {
 		return false
@@ -137,7 +138,7 @@ func (c *call) repeatable(f failure) bool {
 	case f == noHead:
 		return false // it may be running still
 	case c.kind == dialect.Inference:
-		return true
+		return !c.demand.Job
 	}
 	return c.req.Method == http.MethodGet || c.req.Method == http.MethodHead
 }
@@ -153,6 +154,11 @@ func (c *call) judge(a *attempt) policy.Verdict {
 	}
 	if !c.payload.repeatable() {
 		return policy.Verdict{} // but its caller may have it still
+	}
+	if a.stale() && c.tally.Failed == 1 {
+		// Servers close connections that have been idle; that is no trouble of
+		// theirs that would have to pass.
+		v.NotBefore = time.Time{}
 	}
 	if !c.bears(v, time.Now()) {
 		return policy.Verdict{GiveUp: true}

@@ -2,6 +2,7 @@ package paceline_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -188,10 +189,18 @@ func TestDeadlineThatCannotBeMet(t *testing.T) {
 		if b := r.chat(t.Context(), "X-Paceline-Max-Wait", "20s"); b.took != 0 || b.status != 429 {
 			t.Errorf("behind another: %d after %v", b.status, b.took)
 		}
-		// One that may perhaps be met is waited for until it is seen that it
-		// cannot.
-		if b := r.chat(t.Context(), "X-Paceline-Max-Wait", "90s"); b.took != 60*sec || b.status != 429 {
-			t.Errorf("the second in line: %d after %v, want a refusal when the line has moved without it", b.status, b.took)
+		// Its place in line tells as well: the first can start at 60 s, the
+		// second at 120 s.
+		if b := r.chat(t.Context(), "X-Paceline-Max-Wait", "90s"); b.took != 0 || b.status != 429 ||
+			!strings.Contains(b.body, "1 wait before it, and at most 1 start in 1m0s") || b.header.Get("Retry-After-Ms") != "120000" {
+			t.Errorf("the second in line: %d after %v, %v\n%s", b.status, b.took, b.header, b.body)
+		}
+		go r.chat(t.Context(), "X-Paceline-Max-Wait", "130s")
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n := len(r.sent(time.Now())); n != 3 {
+			t.Errorf("%d started, want all three that could be in time", n)
 		}
 	})
 }

@@ -18,11 +18,24 @@ type payload struct {
 	length int64
 }
 
+// empty is the body of a request without one. It is neither nil nor NoBody, by
+// which net/http would know that it may repeat the request itself.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+func (empty) Close() error             { return nil }
+
 // readPayload takes over a request's body. head is its beginning, for the
 // dialect to look at.
 func readPayload(req *http.Request, most int64) (p *payload, head []byte, err error) {
 	if req.Body == nil || req.Body == http.NoBody {
-		return &payload{kept: []byte{}}, nil, nil
+		none := io.ReadCloser(empty{})
+		if !replayed(req) {
+			// net/http repeats these only where nothing was written, and writes
+			// a length for them: not every server takes an empty chunked body.
+			none = http.NoBody
+		}
+		return &payload{again: func() (io.ReadCloser, error) { return none, nil }}, nil, nil
 	}
 	p = &payload{again: req.GetBody, length: req.ContentLength}
 	if p.again != nil {
@@ -45,6 +58,9 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 	}
 	if int64(len(read)) <= most {
 		req.Body.Close()
+		if req.ContentLength > 0 && req.ContentLength != int64(len(read)) {
+			return nil, nil, fmt.Errorf("paceline: the request says ContentLength %d and its body has %d bytes", req.ContentLength, len(read))
+		}
 		p.kept = read
 		return p, read, nil
 	}
@@ -55,8 +71,17 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 	return p, read, nil
 }
 
-// open returns the body for one attempt. It is never nil and never NoBody, by
-// which net/http would know that it may repeat the request itself.
+// replayed reports whether net/http by itself repeats requests like this one
+// on another connection after one that it has written.
+func replayed(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+}
+
+// open returns the body for one attempt.
 func (p *payload) open() (io.ReadCloser, int64, error) {
 	switch {
 	case p.stream != nil:

@@ -126,6 +126,8 @@ func (p Provider) complete() (*entry, error) {
 	if e.base, err = url.Parse(p.BaseURL); err != nil || e.base.Host == "" {
 		errs = append(errs, fmt.Errorf("BaseURL %q: give an absolute URL such as https://api.example.com/v1", p.BaseURL))
 		e.base = &url.URL{}
+	} else if e.base.Scheme != "http" && e.base.Scheme != "https" {
+		errs = append(errs, fmt.Errorf("BaseURL %q: it begins with https:// or http://", p.BaseURL))
 	} else if e.dialect == dialect.Generic {
 		e.dialect = dialect.ByHost(e.base.Hostname())
 	}

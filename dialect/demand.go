@@ -16,6 +16,7 @@ func estimate(r *http.Request, body []byte) Demand {
 	if r != nil {
 		size = max(size, r.ContentLength)
 		d.Model, d.Stream = fromPath(r)
+		d.Job = r.URL != nil && strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/videos")
 	}
 	d.Input = int(min(size/bytesPerToken, 1<<31-1))
 	for name, value := range topLevel(body) {
@@ -26,6 +27,8 @@ func estimate(r *http.Request, body []byte) Demand {
 			}
 		case "stream":
 			d.Stream = string(value) == "true"
+		case "background":
+			d.Job = d.Job || string(value) == "true"
 		case "max_tokens", "max_completion_tokens", "max_output_tokens":
 			// The newer names are the older ones' successors: whichever allows
 			// more is what may be charged.

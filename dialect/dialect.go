@@ -164,6 +164,9 @@ const (
 type Demand struct {
 	// Model asked for, empty where the request names none.
 	Model string
+	// Job is whether the request begins something that is kept and goes on
+	// without its client, and so must not be begun twice.
+	Job bool
 	// Stream is whether the answer is asked for as events.
 	Stream bool
 	// Input and Output are tokens: an uncalibrated estimate of the input, and

@@ -1,0 +1,91 @@
+package paceline
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// A peek is a body whose beginning has been read ahead, to be judged, and that
+// can be read from its start nevertheless.
+type peek struct {
+	body io.ReadCloser
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	ahead   []byte // read and not yet handed on
+	err     error  // how the body ended, if it did
+	done    bool   // nobody is reading ahead any more
+}
+
+// lookAhead reads the beginning of a body until it ends, most bytes have been
+// read, or some time has passed. The reading ahead goes on beyond that time:
+// it cannot be stopped without losing the body, and ends with it.
+func lookAhead(body io.ReadCloser, most int, wait time.Duration) *peek {
+	p := &peek{body: body}
+	p.changed = sync.NewCond(&p.mu)
+	go p.read(most)
+	late := false
+	t := time.AfterFunc(wait, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.changed.Broadcast()
+	})
+	defer t.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.done && !late {
+		p.changed.Wait()
+	}
+	return p
+}
+
+// read reads ahead.
+func (p *peek) read(most int) {
+	buf := make([]byte, 4<<10)
+	for read := 0; ; {
+		n, err := p.body.Read(buf)
+		read += n
+		p.mu.Lock()
+		p.ahead = append(p.ahead, buf[:n]...)
+		p.err, p.done = err, err != nil || read >= most
+		done := p.done
+		p.changed.Broadcast()
+		p.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}
+
+// seen is a copy of what has been read ahead, and whether that is all.
+func (p *peek) seen() (beginning []byte, whole bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bytes.Clone(p.ahead), p.err == io.EOF
+}
+
+// Read hands on what was read ahead, and then the rest.
+func (p *peek) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	for len(p.ahead) == 0 && !p.done {
+		p.changed.Wait()
+	}
+	if len(p.ahead) > 0 || p.err != nil {
+		n := copy(b, p.ahead)
+		p.ahead = p.ahead[n:]
+		err := p.err
+		if len(p.ahead) > 0 {
+			err = nil
+		}
+		p.mu.Unlock()
+		return n, err
+	}
+	p.mu.Unlock()
+	return p.body.Read(b)
+}
+
+// Close closes the body, which ends the reading ahead.
+func (p *peek) Close() error { return p.body.Close() }
