@@ -207,9 +207,9 @@ func (a *attempt) learn() {
 		ctx := context.WithoutCancel(c.ctx)
 		c.transport.warn("a stated wait did not reach the limiter", c.home.gate.Throttle(ctx, key, l.ThrottleUntil))
 	}
-	if c.caller.Paused(a.answered) {
-		if held := a.refusal(c); held != nil && len(held.body) <= maxHeldBody {
-			c.home.hold(c.key, held)
+	if until := c.caller.PausedUntil(); l.Paused && until.After(a.answered) {
+		if held := a.refusal(); held != nil && len(held.body) <= maxHeldBody {
+			c.home.hold(c.key, held, until)
 		}
 	}
 	if l.Eased {

@@ -80,7 +80,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	}
 	c.rules.Bucket = c.key.bucket
-	c.caller = t.home.book.Caller(c.key.String())
+	c.caller = t.home.book.Caller(c.key.String(), c.arrived)
 	return c, nil
 }
 
@@ -184,7 +184,7 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
-	c.last = a.refusal(c)
+	c.last = a.refusal()
 	a.discard()
 }
 

@@ -11,6 +11,21 @@
 // Declared rates bind one process: two processes with the same limits send
 // twice as much, unless they share a [limiter.Limiter] that spans them.
 //
+// # Headers
+//
+// What a request says to paceline in headers is taken out before it is sent:
+//
+//	X-Paceline-Max-Wait           how long to wait for a turn at most: 90s
+//	X-Paceline-Wait-For-Capacity  1: wait for any pause, and count no retries
+//	X-Paceline-Client, -Purpose, -Run, -Priority   are noted in its records
+//
+// An answer carries X-Paceline-Attempts, the number of times its request was
+// sent. A request that was not sent at all is answered in the provider's place,
+// with X-Paceline-Refused: pause (the key is closed for longer than the caller
+// waits) or deadline (its turn cannot come in time). X-Should-Retry: false, which
+// the SDKs of OpenAI and Anthropic obey, keeps them from repeating what has been
+// repeated here.
+//
 // # The path of a request
 //
 // Every request takes one path, read top to bottom in [Transport.RoundTrip]:

@@ -3,6 +3,7 @@ package paceline
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"runtime"
 	"sync"
@@ -34,7 +35,10 @@ func (h *home) credentialName(provider, id string) string {
 	key := provider + " " + id
 	if _, ok := h.names[key]; !ok {
 		if h.names == nil {
-			h.names, h.given = make(map[string]string), make(map[string]int)
+			h.given = make(map[string]int)
+		}
+		if len(h.names) >= maxNames || h.names == nil {
+			h.names = make(map[string]string) // the numbers go on
 		}
 		h.given[provider]++
 		h.names[key] = fmt.Sprintf("%s#%d", provider, h.given[provider])
@@ -42,13 +46,26 @@ func (h *home) credentialName(provider, id string) string {
 	return h.names[key]
 }
 
-// hold keeps the refusal that made a pause for those who meet the pause.
-func (h *home) hold(key callerKey, r *refusal) {
+// How many credentials are named, and refusals held, at most.
+const (
+	maxNames = 1 << 16
+	maxHeld  = 1 << 10
+)
+
+// hold keeps the refusal that made a pause for those who meet the pause. Where
+// too many are held, those of pauses that are over go, or all of them: whoever
+// misses one gets a refusal of ours.
+func (h *home) hold(key callerKey, r *refusal, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held == nil {
+	if len(h.held) >= maxHeld {
+		now := time.Now()
+		maps.DeleteFunc(h.held, func(_ string, r *refusal) bool { return !r.until.After(now) })
+	}
+	if len(h.held) >= maxHeld || h.held == nil {
 		h.held = make(map[string]*refusal)
 	}
+	r.until = until
 	h.held[key.String()] = r
 }
 

@@ -14,9 +14,12 @@ import (
 	"github.com/paceline-proxy/paceline/policy"
 )
 
-// The parts of a provider's entry.
+// The parts of a provider's entry. Their fields are documented in package
+// policy: go doc github.com/paceline-proxy/paceline/policy Limits.
 type (
-	// Limits is what a provider allows.
+	// Limits is what a provider allows: MaxPerSecond, MaxPerMinute, MaxPerHour,
+	// MaxPerDay, MaxConcurrent, Windows, Pacing, SafetyMargin, WindowSlack,
+	// AbortHold, Adaptive.
 	Limits = policy.Limits
 	// Window is a rolling window of any length.
 	Window = policy.Window
@@ -24,9 +27,10 @@ type (
 	Pacing = policy.Pacing
 	// Adaptive is how declared limits give way to refusals they do not explain.
 	Adaptive = policy.Adaptive
-	// Retry is how long and how often one request is tried.
+	// Retry is how long and how often one request is tried: Max, Max5xx, Base,
+	// MaxWait, Overload, WaitForCapacity.
 	Retry = policy.Retry
-	// Timeouts bound one attempt.
+	// Timeouts bound one attempt: Connect, Header, Idle, Total.
 	Timeouts = policy.Timeouts
 )
 
@@ -40,8 +44,10 @@ const (
 // Several entries may name one BaseURL, each with limits of its own;
 // [Transport.Route] tells them apart.
 type Provider struct {
-	// Name of the entry. The names of the built-in entries ("openai",
-	// "anthropic", "openference") bring their defaults along.
+	// Name of the entry, and of what is counted for it: two Transports over one
+	// limiter count together where their entries have one name and the requests
+	// one credential. The names of the built-in entries ("openai", "anthropic",
+	// "openference") bring their defaults along.
 	Name string
 	// BaseURL is the beginning of the URLs that belong to the entry. Empty:
 	// that of the built-in entry.

@@ -39,12 +39,14 @@ type Record struct {
 	Timeout bool // cut by a duration cap
 	Aborted bool // the client left
 	Retry   bool // not the first attempt
-	Cache   bool // answered from a cache
-	Saved   int  // requests saved by batching
+	// What serves requests in other ways than sending them sets these two and
+	// Tier. A Transport does not.
+	Cache bool // answered from a cache
+	Saved int  // requests saved by batching
 
 	Client, Purpose, Run, Priority string
 
-	InTokens, OutTokens int
+	InTokens, OutTokens int // 0 where they are not known
 
 	Error string
 }

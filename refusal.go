@@ -21,11 +21,12 @@ type refusal struct {
 	status int
 	header http.Header
 	body   []byte
+	until  time.Time // the end of the pause it made
 }
 
 // refusal copies the answer of the attempt, nil where there is none or it is
 // too large to be kept whole.
-func (a *attempt) refusal(*call) *refusal {
+func (a *attempt) refusal() *refusal {
 	if a.res == nil || !a.whole {
 		return nil
 	}
@@ -87,8 +88,15 @@ func synthetic(c *call, why *gate.Refused) *http.Response {
 		h.Set("Retry-After-Ms", strconv.FormatInt((left+time.Millisecond-1).Milliseconds(), 10))
 		message += fmt.Sprintf("; a start is possible at %s, in %v", why.Until.UTC().Format(time.RFC3339), left.Round(time.Millisecond))
 	}
+	message += remedy[why.Reason]
 	h.Set("X-Paceline-Refused", string(why.Reason))
 	return c.failed(http.StatusTooManyRequests, h, "rate_limit_error", "paceline_"+string(why.Reason), message+".")
+}
+
+// remedy is what a caller can do about a refusal of ours.
+var remedy = map[gate.Reason]string{
+	gate.Pause:    ". Come again then, or wait for it: X-Paceline-Wait-For-Capacity: 1, or a longer Retry.MaxWait",
+	gate.Deadline: ". Give the request more time (its context, X-Paceline-Max-Wait), or send fewer",
 }
 
 // timedOut answers a request whose attempt was cut before its head.

@@ -24,8 +24,8 @@ import (
 // the generic one, and rates that nobody declared are learned from refusals.
 // All Transports of a process without a Limiter of their own share one.
 //
-// RoundTrip returns an error only for what went wrong in the transport or with
-// the request's context. A provider's refusal is returned as it came; a request
+// RoundTrip returns an error only for what went wrong in the transport, with
+// the request's context, or with what the program declared. A provider's refusal is returned as it came; a request
 // that was not sent at all gets a refusal in its place, with the header
 // X-Paceline-Refused. The request is not changed, and its body is closed on
 // every path. The answer's body must be closed, as with any RoundTripper.
@@ -54,7 +54,7 @@ type Transport struct {
 	// are sent once. 0 is 32 MiB.
 	MaxReplayBytes int64
 	// Log is handed a record of each attempt when it ends, from the goroutine
-	// that ended it. It must not block.
+	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
 	// Logger hears of what is wrong but stops no request. nil is silence.
 	Logger *slog.Logger

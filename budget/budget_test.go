@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -195,8 +196,8 @@ func (s *memoryStore) Update(_ context.Context, key string, f func([]byte) []byt
 func TestBooksShareAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{m: map[string][]byte{}}
-		a := (&budget.Book{Store: store}).Caller("k")
-		b := (&budget.Book{Store: store}).Caller("k")
+		a := (&budget.Book{Store: store}).Caller("k", time.Now())
+		b := (&budget.Book{Store: store}).Caller("k", time.Now())
 		until := time.Now().Add(time.Minute)
 		paused := func(c *budget.Caller) (is bool) {
 			c.Use(time.Now(), func(s *budget.State, _ *budget.Starts) bool { is = s.Pause.Active(time.Now()); return false })
@@ -237,7 +238,7 @@ func TestBrokenStore(t *testing.T) {
 		{m: map[string][]byte{"k": []byte("{{{")}},
 	} {
 		var faults []string
-		c := (&budget.Book{Store: store, Fault: func(err error) { faults = append(faults, err.Error()) }}).Caller("k")
+		c := (&budget.Book{Store: store, Fault: func(err error) { faults = append(faults, err.Error()) }}).Caller("k", now)
 		called := false
 		c.Use(now, func(s *budget.State, _ *budget.Starts) bool {
 			called = true
@@ -246,13 +247,13 @@ func TestBrokenStore(t *testing.T) {
 		if !called || len(faults) == 0 {
 			t.Errorf("called %v, faults %v", called, faults)
 		}
-		if !c.Paused(now) {
+		if !c.PausedUntil().After(now) {
 			t.Error("what this process saw itself is lost")
 		}
 	}
 	// Nonsense is replaced by the first write.
 	store := &memoryStore{m: map[string][]byte{"k": []byte("{{{")}}
-	(&budget.Book{Store: store}).Caller("k").Use(now, func(*budget.State, *budget.Starts) bool { return true })
+	(&budget.Book{Store: store}).Caller("k", now).Use(now, func(*budget.State, *budget.Starts) bool { return true })
 	if !json.Valid(store.m["k"]) {
 		t.Errorf("stored %s", store.m["k"])
 	}
@@ -266,5 +267,42 @@ func TestEncodedForm(t *testing.T) {
 	}
 	if b, _ := budget.Encode(budget.State{}); string(b) != "{}" {
 		t.Errorf("nothing known is written as %s", b)
+	}
+}
+
+// Keys that come and go are forgotten: at once but for their starts where they
+// learned nothing, after an hour where they did, and never during a pause.
+func TestIdleCallersAreForgotten(t *testing.T) {
+	var b budget.Book
+	at := now
+	learn := func(key string, f func(*budget.State)) *budget.Caller {
+		c := b.Caller(key, at)
+		c.Use(at, func(s *budget.State, _ *budget.Starts) bool { f(s); return true })
+		return c
+	}
+	blank := learn("blank", func(*budget.State) {})
+	factor := learn("factor", func(s *budget.State) { s.Factor = budget.Factor{Value: 0.5, Changed: at} })
+	paused := learn("paused", func(s *budget.State) { s.Pause.Extend(at.Add(24*time.Hour), budget.Quota, budget.Told) })
+	crowd := func() {
+		for i := range 3000 {
+			b.Caller(strconv.Itoa(i)+at.String(), at)
+		}
+	}
+	for _, step := range []struct {
+		after time.Duration
+		kept  [3]bool
+	}{
+		{time.Minute, [3]bool{true, true, true}},
+		{3 * time.Minute, [3]bool{false, true, true}},
+		{2 * time.Hour, [3]bool{false, false, true}},
+	} {
+		at = now.Add(step.after)
+		crowd()
+		for i, c := range []*budget.Caller{blank, factor, paused} {
+			key := []string{"blank", "factor", "paused"}[i]
+			if kept := b.Caller(key, at) == c; kept != step.kept[i] {
+				t.Errorf("after %v %s is kept: %v", step.after, key, kept)
+			}
+		}
 	}
 }

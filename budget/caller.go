@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -24,19 +25,34 @@ type Book struct {
 
 	mu      sync.Mutex
 	callers map[string]*Caller
+	sweepAt int // how many callers are too many not to look at
 }
 
-// Caller returns what is known of a caller key.
-func (b *Book) Caller(key string) *Caller {
+// How long a caller key is remembered that nobody uses: what it has learned
+// for an hour, and where that is nothing, its starts for a while.
+const (
+	rememberLearned = time.Hour
+	rememberStarts  = 2 * time.Minute
+	fewCallers      = 1024
+)
+
+// Caller returns what is known of a caller key at now. Keys that come and go,
+// as models named by strangers do, are forgotten when nobody uses them; a
+// Store still has what they learned.
+func (b *Book) Caller(key string, now time.Time) *Caller {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.callers[key]
 	if c == nil {
 		if b.callers == nil {
-			b.callers = make(map[string]*Caller)
+			b.callers, b.sweepAt = make(map[string]*Caller), fewCallers
 		}
-		c = &Caller{book: b, key: key}
+		c = &Caller{book: b, key: key, used: now}
 		b.callers[key] = c
+		if len(b.callers) >= b.sweepAt {
+			maps.DeleteFunc(b.callers, func(_ string, c *Caller) bool { return c.forgettable(now) })
+			b.sweepAt = max(fewCallers, 2*len(b.callers))
+		}
 	}
 	return c
 }
@@ -53,6 +69,15 @@ type Caller struct {
 	read    time.Time // when the store was last read
 	written time.Time
 	dirty   bool
+	used    time.Time
+}
+
+// forgettable reports whether nobody would miss the caller.
+func (c *Caller) forgettable(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := now.Sub(c.used)
+	return !c.state.Pause.Active(now) && (idle > rememberLearned || idle > rememberStarts && c.state.blank())
 }
 
 // Use shows f the state and the log of starts under the caller's lock. f
@@ -61,6 +86,7 @@ type Caller struct {
 func (c *Caller) Use(now time.Time, f func(*State, *Starts) (changed bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.used = now
 	c.refresh(now)
 	if f(&c.state, &c.starts) {
 		c.dirty = true
@@ -68,11 +94,12 @@ func (c *Caller) Use(now time.Time, f func(*State, *Starts) (changed bool)) {
 	c.flush(now)
 }
 
-// Paused reports whether the caller key is paused, as far as is known here.
-func (c *Caller) Paused(now time.Time) bool {
+// PausedUntil is the end of the pause of the caller key, as far as is known
+// here.
+func (c *Caller) PausedUntil() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state.Pause.Active(now)
+	return c.state.Pause.Until
 }
 
 // refresh takes in what other processes wrote.

@@ -155,6 +155,11 @@ type Reading struct {
 	Sent time.Time `json:"sent"`
 }
 
+// blank reports whether the state has learned nothing.
+func (s *State) blank() bool {
+	return s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0
+}
+
 // maxReadings bounds what a provider can make us remember.
 const maxReadings = 32
 

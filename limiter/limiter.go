@@ -19,13 +19,16 @@
 //
 // A bucket is its key. Two limits that name one bucket share one count, whoever
 // asks. The history of a bucket is kept for the longest Per it has been asked
-// with, and each window is judged by the numbers of the request at hand. One
-// bucket named with two different Per is two windows over one history.
+// with, until it is empty, and each window is judged by the numbers of the
+// request at hand. One bucket named with two different Per is two windows over
+// one history. A request that names a bucket only for its places counts in none
+// of its windows.
 //
-// A cost above Calls waits for an empty window and then counts as Calls.
+// A cost above Calls waits for an empty window and then counts as Calls, in
+// each window by itself.
 //
-// Places. A permit holds one place in each limit with Concurrent until it is
-// released or its Hold has passed.
+// Places. A permit holds one place in each bucket that its request named with
+// Concurrent, until it is released or its Hold has passed.
 //
 // A throttle closes a caller's key to every request that names it, whatever
 // its limits, until an instant. A later instant wins, a past one does nothing,
@@ -72,7 +75,7 @@ type Limiter interface {
 // call keeps its places while a crashed holder loses them soon.
 type Renewer interface {
 	// Renew makes each permit last for hold from now. Unknown and lapsed
-	// permits are passed over.
+	// permits are passed over; a hold that is not positive is ErrInvalid.
 	Renew(ctx context.Context, permits []string, hold time.Duration) error
 }
 

@@ -25,6 +25,8 @@ type Answer struct {
 type Lesson struct {
 	// ThrottleUntil is the end of a wait the provider stated, zero for none.
 	ThrottleUntil time.Time
+	// Paused is true where this answer is one for which the key is paused.
+	Paused bool
 	// Lowered is true where this answer lowered the adaptive factor.
 	Lowered bool
 	// Factor in force after the answer.
@@ -63,6 +65,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 		l.ThrottleUntil = until
 		l.Changed = r.pause(s, until, reasons[told.Class], budget.Told) || l.Changed
 	}
+	l.Paused = !l.ThrottleUntil.IsZero()
 	switch g := a.Reading; g.Class {
 	case dialect.OK, dialect.Rejected:
 		l.Changed = r.admitted(s, a) || l.Changed
@@ -75,6 +78,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 			r.resetProbe(s, a)
 		default:
 			r.refused(s, a)
+			l.Paused = true
 			l.Lowered = r.lower(s, a)
 		}
 		l.Changed = true
@@ -83,11 +87,11 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 			r.refused(s, a) // nobody says when: by backoff
 			s.Pause.Reason = budget.Quota
 		}
-		l.Changed = true
+		l.Paused, l.Changed = true, true
 	case dialect.Billing:
 		// One request a minute may find out whether somebody has paid.
 		r.pause(s, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
-		l.Changed = true
+		l.Paused, l.Changed = true, true
 	case dialect.Overloaded:
 		r.overloaded(s, a)
 		r.resetProbe(s, a)

@@ -30,10 +30,12 @@ type Limits struct {
 	// SafetyMargin is the fraction of each rate left unused, 0 to 0.9.
 	SafetyMargin float64
 	// WindowSlack lengthens the windows from ten seconds up, because requests
-	// take a varying time to arrive where they are counted. Negative: none.
+	// take a varying time to arrive where they are counted. The default is a
+	// second, and none for a server on this machine or network. Negative: none.
 	WindowSlack time.Duration
 	// AbortHold is how long a request cut after it was sent goes on taking its
-	// place, since the provider works on it still. Negative: not at all.
+	// place, since the provider works on it still. The default is 15 s, and
+	// none for a server on this machine or network. Negative: not at all.
 	AbortHold time.Duration
 	// Adaptive scales the declared limits after refusals that they do not
 	// explain.
