@@ -18,9 +18,14 @@ type ask struct {
 
 // Acquire asks for one call. It looks at every limit and then counts in all of
 // them or in none, with their shards locked throughout.
-func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decision, error) {
+func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decision, err error) {
 	if !l.ready.Load() {
 		l.start()
+	}
+	if !sound(&r) {
+		if err := r.Validate(); err != nil {
+			return d, err
+		}
 	}
 	var few [6]ask // keeps the usual request off the heap
 	asks := few[:]
@@ -29,12 +34,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	}
 	asks = asks[:len(r.Limits)]
 
-	set, sound := survey(&r, asks)
-	if !sound {
-		if err := r.Validate(); err != nil {
-			return limiter.Decision{}, err
-		}
-	}
+	set := survey(&r, asks)
 	closed := l.closed.Load() > 0
 	var caller uint64
 	if closed {
@@ -45,7 +45,6 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 		set = 1 // the clock is read under a lock
 	}
 
-	var d limiter.Decision
 	l.lock(set)
 	now, due := l.clock.now()
 	var until int64
@@ -75,35 +74,39 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	return d, nil
 }
 
-// survey hashes the keys and says which shards they are in, and whether the
-// request is beyond doubt. If it is not, Validate has the last word: its
-// thoroughness would cost more than the whole acquire.
-func survey(r *limiter.Request, asks []ask) (set uint64, sound bool) {
-	limits := r.Limits[:len(asks)]
-	doubts := int64(r.Cost) | int64(r.Hold) // the sign of any
-	sound = true
-	for i := range limits {
-		a, limit := &asks[i], &limits[i]
-		if i > 0 && limit.Key == limits[i-1].Key {
-			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
-		} else {
-			a.hash = maphash.String(seed, limit.Key)
+// sound says whether a request is beyond doubt. If it is not, Validate has the
+// last word: its thoroughness would cost more than the whole acquire.
+func sound(r *limiter.Request) bool {
+	signs := int64(r.Cost) | int64(r.Hold)
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		signs |= int64(l.Calls) | int64(l.Per) | int64(l.Concurrent) | int64(l.Cost)
+		if (l.Calls == 0) != (l.Per == 0) || l.Calls|l.Concurrent == 0 || l.Concurrent != 0 && r.Hold == 0 {
+			return false
 		}
-		shard := uint64(1) << shardOf(a.hash)
-		if set&shard != 0 { // perhaps a bucket that has been named before
-			for j := range asks[:i] {
-				if asks[j].hash == a.hash && limits[j].Per == limit.Per {
-					sound = false
-				}
+		for j := range i {
+			if earlier := &r.Limits[j]; earlier.Per == l.Per && earlier.Key == l.Key {
+				return false
 			}
 		}
-		set |= shard
-		doubts |= int64(limit.Calls) | int64(limit.Per) | int64(limit.Concurrent) | int64(limit.Cost)
-		if (limit.Calls == 0) != (limit.Per == 0) || limit.Calls|limit.Concurrent == 0 || limit.Concurrent != 0 && r.Hold == 0 {
-			sound = false
-		}
 	}
-	return set, sound && doubts >= 0
+	return signs >= 0
+}
+
+// survey hashes the keys and says which shards they are in.
+func survey(r *limiter.Request, asks []ask) (set uint64) {
+	var key string
+	var hash uint64
+	nth := 0
+	for i := range asks {
+		if next := r.Limits[i].Key; i == 0 || next != key {
+			key, hash, nth = next, maphash.String(seed, next), 0
+			set |= 1 << shardOf(hash)
+		}
+		asks[i].hash, asks[i].nth = hash, nth
+		nth++
+	}
+	return set
 }
 
 // peek says whether every limit has room, and whether a bucket has windows that
