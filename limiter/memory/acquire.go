@@ -34,7 +34,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 	}
 	asks = asks[:len(r.Limits)]
 
-	set := survey(&r, asks)
+	set := survey(r.Limits, asks)
 	closed := l.closed.Load() > 0
 	var caller uint64
 	if closed {
@@ -77,15 +77,17 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 // sound says whether a request is beyond doubt. If it is not, Validate has the
 // last word: its thoroughness would cost more than the whole acquire.
 func sound(r *limiter.Request) bool {
+	limits := r.Limits
 	signs := int64(r.Cost) | int64(r.Hold)
-	for i := range r.Limits {
-		l := &r.Limits[i]
+	for i := range limits {
+		l := &limits[i]
 		signs |= int64(l.Calls) | int64(l.Per) | int64(l.Concurrent) | int64(l.Cost)
 		if (l.Calls == 0) != (l.Per == 0) || l.Calls|l.Concurrent == 0 || l.Concurrent != 0 && r.Hold == 0 {
 			return false
 		}
-		for j := range i {
-			if earlier := &r.Limits[j]; earlier.Per == l.Per && earlier.Key == l.Key {
+		earlier := limits[:i]
+		for j := range earlier {
+			if earlier[j].Per == l.Per && earlier[j].Key == l.Key {
 				return false
 			}
 		}
@@ -94,17 +96,15 @@ func sound(r *limiter.Request) bool {
 }
 
 // survey hashes the keys and says which shards they are in.
-func survey(r *limiter.Request, asks []ask) (set uint64) {
-	var key string
-	var hash uint64
-	nth := 0
-	for i := range asks {
-		if next := r.Limits[i].Key; i == 0 || next != key {
-			key, hash, nth = next, maphash.String(seed, next), 0
-			set |= 1 << shardOf(hash)
+func survey(limits []limiter.Limit, asks []ask) (set uint64) {
+	for i := range limits {
+		a := &asks[i]
+		if i > 0 && limits[i].Key == limits[i-1].Key {
+			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
+			continue
 		}
-		asks[i].hash, asks[i].nth = hash, nth
-		nth++
+		a.hash = maphash.String(seed, limits[i].Key)
+		set |= 1 << shardOf(a.hash)
 	}
 	return set
 }
@@ -113,7 +113,6 @@ func survey(r *limiter.Request, asks []ask) (set uint64) {
 // the request does not name. It leaves in each ask what commit needs.
 func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed bool) {
 	limits := r.Limits[:len(asks)]
-	usual := int64(max(1, r.Cost))
 	fits = true
 	windows := 0 // of the buckets, less those named; a bucket met twice counts twice
 	var b *bucket
@@ -131,14 +130,14 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed
 				b.open(int64(limit.Per), now)
 				return l.peek(r, asks, now)
 			}
+			w.asked = now
+			w.expire(now)
 			calls, cost := int64(limit.Calls), int64(limit.Cost)
 			if cost == 0 {
-				cost = usual
+				cost = int64(max(1, r.Cost))
 			}
 			cost = min(cost, calls) // a cost above calls counts as calls
 			a.window, a.cost = w, cost
-			w.asked = now
-			w.expire(now)
 			if w.used() > calls-cost {
 				fits = false
 			}
@@ -158,29 +157,39 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed
 
 // commit counts a grant in all its limits and gives the permit its places.
 func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit string) {
-	var home placeID
-	var others []placeID
 	for i := range asks {
-		a := &asks[i]
-		if a.window != nil {
-			a.window.book(now, a.cost)
+		if w := asks[i].window; w != nil {
+			w.book(now, asks[i].cost)
 		}
-		if r.Limits[i].Concurrent == 0 || home.generation > 0 && holds(r, asks[:i], a.bucket) {
-			continue
+	}
+	limits := r.Limits[:len(asks)]
+	for i := range limits {
+		if limits[i].Concurrent > 0 {
+			return l.occupy(r, asks, i, now)
 		}
+	}
+	return ""
+}
+
+// occupy gives a permit its places. The first limit with Concurrent is known.
+func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (permit string) {
+	expires := after(now, int64(r.Hold))
+	take := func(a *ask) placeID {
 		n := shardOf(a.hash)
-		id := l.shards[n].take(n, a.bucket, now, after(now, int64(r.Hold)))
-		if home.generation == 0 {
-			home = id
-			permit = l.shards[n].format(l.nonce, id)
-		} else {
-			others = append(others, id)
+		return l.shards[n].take(n, a.bucket, now, expires)
+	}
+	home := take(&asks[first])
+	var others []placeID
+	for i := first + 1; i < len(asks); i++ {
+		if r.Limits[i].Concurrent > 0 && !holds(r, asks[:i], asks[i].bucket) {
+			others = append(others, take(&asks[i]))
 		}
 	}
+	s := &l.shards[home.shard]
 	if others != nil {
-		l.shards[home.shard].places[home.index].others = others
+		s.places[home.index].others = others
 	}
-	return permit
+	return s.format(l.nonce, home)
 }
 
 // holds says whether one of the asks has taken a place of b: limits that share
