@@ -174,22 +174,23 @@ func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit stri
 // occupy gives a permit its places. The first limit with Concurrent is known.
 func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (permit string) {
 	expires := after(now, int64(r.Hold))
-	take := func(a *ask) placeID {
-		n := shardOf(a.hash)
-		return l.shards[n].take(n, a.bucket, now, expires)
-	}
-	home := take(&asks[first])
-	var others []placeID
-	for i := first + 1; i < len(asks); i++ {
-		if r.Limits[i].Concurrent > 0 && !holds(r, asks[:i], asks[i].bucket) {
-			others = append(others, take(&asks[i]))
-		}
-	}
+	home := placeID{shard: shardOf(asks[first].hash)}
 	s := &l.shards[home.shard]
-	if others != nil {
-		s.places[home.index].others = others
+	home.index = s.take(asks[first].bucket, now, expires)
+	permit = s.format(l.nonce, home)
+	s.places[home.index].permit = permit
+	for i := first + 1; i < len(asks); i++ {
+		if r.Limits[i].Concurrent == 0 || holds(r, asks[:i], asks[i].bucket) {
+			continue
+		}
+		other := placeID{shard: shardOf(asks[i].hash)}
+		o := &l.shards[other.shard]
+		other.index = o.take(asks[i].bucket, now, expires)
+		o.places[other.index].permit = permit
+		p := &s.places[home.index]
+		p.others = append(p.others, other)
 	}
-	return s.format(l.nonce, home)
+	return permit
 }
 
 // holds says whether one of the asks has taken a place of b: limits that share

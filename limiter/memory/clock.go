@@ -100,7 +100,7 @@ func (s *shard) shift(since, sleep int64) {
 		}
 	}
 	for i := range s.places {
-		if p := &s.places[i]; p.generation > 0 && p.since >= since {
+		if p := &s.places[i]; p.permit != "" && p.since >= since {
 			p.since += sleep
 			p.expires = after(p.expires, sleep)
 			s.fix(p.bucket, p.at)
