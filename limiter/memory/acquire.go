@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
@@ -51,12 +52,19 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 	if closed {
 		until = l.shards[shardOf(caller)].throttles.until[r.Key]
 	}
-	fits, unnamed := l.peek(&r, asks, now)
-	d.Granted = fits && until <= now
+	v := l.peek(&r, asks, now)
+	d.Granted = v.fits && until <= now
 	if d.Granted {
-		d.Permit = l.commit(&r, asks, now)
-		if unnamed {
+		for i := range asks {
+			if w := asks[i].window; w != nil {
+				w.book(now, asks[i].cost)
+			}
+		}
+		if v.windows > 0 {
 			bookUnnamed(asks, now)
+		}
+		if v.places < len(asks) {
+			d.Permit = l.occupy(&r, asks, v.places, now)
 		}
 	} else {
 		l.explain(&d, &r, asks, now, until)
@@ -78,16 +86,20 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 // last word: its thoroughness would cost more than the whole acquire.
 func sound(r *limiter.Request) bool {
 	limits := r.Limits
-	signs := int64(r.Cost) | int64(r.Hold)
+	signs := int64(r.Cost) | int64(r.Hold) // the sign of any
+	longest := time.Duration(-1)
 	for i := range limits {
 		l := &limits[i]
 		signs |= int64(l.Calls) | int64(l.Per) | int64(l.Concurrent) | int64(l.Cost)
 		if (l.Calls == 0) != (l.Per == 0) || l.Calls|l.Concurrent == 0 || l.Concurrent != 0 && r.Hold == 0 {
 			return false
 		}
-		earlier := limits[:i]
-		for j := range earlier {
-			if earlier[j].Per == l.Per && earlier[j].Key == l.Key {
+		if l.Per > longest { // no window that has been named before
+			longest = l.Per
+			continue
+		}
+		for j := range limits[:i] {
+			if limits[j].Per == l.Per && limits[j].Key == l.Key {
 				return false
 			}
 		}
@@ -109,18 +121,28 @@ func survey(limits []limiter.Limit, asks []ask) (set uint64) {
 	return set
 }
 
-// peek says whether every limit has room, and whether a bucket has windows that
-// the request does not name. It leaves in each ask what commit needs.
-func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed bool) {
+// A view is what peek sees.
+type view struct {
+	fits bool // every limit has room
+
+	// windows is how many the buckets have, less those that are named. A bucket
+	// that is met twice counts twice.
+	windows int
+
+	places int // the first limit with Concurrent; as many as there are if none
+}
+
+// peek looks at every limit and leaves in each ask what a grant needs.
+func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) view {
 	limits := r.Limits[:len(asks)]
-	fits = true
-	windows := 0 // of the buckets, less those named; a bucket met twice counts twice
+	v := view{fits: true, places: len(limits)}
+	usual := int64(max(1, r.Cost))
 	var b *bucket
 	for i := range limits {
 		a, limit := &asks[i], &limits[i]
 		if a.nth == 0 {
 			b = l.shards[shardOf(a.hash)].bucket(a.hash, limit.Key)
-			windows += len(b.windows)
+			v.windows += len(b.windows)
 		}
 		a.bucket = b
 		if limit.Calls > 0 {
@@ -134,44 +156,29 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed
 			w.expire(now)
 			calls, cost := int64(limit.Calls), int64(limit.Cost)
 			if cost == 0 {
-				cost = int64(max(1, r.Cost))
+				cost = usual
 			}
 			cost = min(cost, calls) // a cost above calls counts as calls
 			a.window, a.cost = w, cost
 			if w.used() > calls-cost {
-				fits = false
+				v.fits = false
 			}
-			windows--
+			v.windows--
 		}
 		if limit.Concurrent > 0 {
+			v.places = min(v.places, i)
 			if len(b.held) > 0 {
 				l.shards[shardOf(a.hash)].lapse(b, now)
 			}
 			if len(b.held) >= limit.Concurrent {
-				fits = false
+				v.fits = false
 			}
 		}
 	}
-	return fits, windows > 0
+	return v
 }
 
-// commit counts a grant in all its limits and gives the permit its places.
-func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit string) {
-	for i := range asks {
-		if w := asks[i].window; w != nil {
-			w.book(now, asks[i].cost)
-		}
-	}
-	limits := r.Limits[:len(asks)]
-	for i := range limits {
-		if limits[i].Concurrent > 0 {
-			return l.occupy(r, asks, i, now)
-		}
-	}
-	return ""
-}
-
-// occupy gives a permit its places. The first limit with Concurrent is known.
+// occupy gives a permit its places, in asks[first:].
 func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (permit string) {
 	expires := after(now, int64(r.Hold))
 	home := placeID{shard: shardOf(asks[first].hash)}

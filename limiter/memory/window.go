@@ -100,13 +100,13 @@ func (w *window) fits(calls, cost int64) (at int64, ok bool) {
 	return after(w.entry(lo).at, w.per), false
 }
 
-// book counts a grant. expire has been called for this instant.
+// book counts a grant. expire has been called for this instant, and the cost
+// keeps the total below 1<<63.
 func (w *window) book(now, cost int64) {
 	if w.last.at < now { // neither the same instant nor the same quantum
 		w.begin(now)
 	}
-	// A window that others' numbers overfilled: counted up to the brim.
-	w.last.total += uint64(min(cost, math.MaxInt64-w.used()))
+	w.last.total += uint64(cost)
 }
 
 // begin sees to it that the youngest entry is one that a grant of this instant
