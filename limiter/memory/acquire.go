@@ -184,7 +184,7 @@ func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (
 	home := placeID{shard: shardOf(asks[first].hash)}
 	s := &l.shards[home.shard]
 	home.index = s.take(asks[first].bucket, now, expires)
-	permit = s.format(l.nonce, home)
+	permit = s.format(home)
 	s.places[home.index].permit = permit
 	for i := first + 1; i < len(asks); i++ {
 		if r.Limits[i].Concurrent == 0 || holds(r, asks[:i], asks[i].bucket) {

@@ -25,8 +25,8 @@ type shard struct {
 	places []place
 	free   []uint32 // places nobody holds
 
-	issued uint64 // permits so far
-	paper  []byte // where the next are written
+	number uint32 // of the next permit
+	paper  []byte // where it is written
 
 	throttles throttles
 
