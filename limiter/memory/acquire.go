@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
@@ -18,9 +19,14 @@ type ask struct {
 
 // Acquire asks for one call. It looks at every limit and then counts in all of
 // them or in none, with their shards locked throughout.
-func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decision, error) {
+func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decision, err error) {
 	if !l.ready.Load() {
 		l.start()
+	}
+	if !sound(&r) {
+		if err := r.Validate(); err != nil {
+			return d, err
+		}
 	}
 	var few [6]ask // keeps the usual request off the heap
 	asks := few[:]
@@ -29,12 +35,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	}
 	asks = asks[:len(r.Limits)]
 
-	set, sound := survey(&r, asks)
-	if !sound {
-		if err := r.Validate(); err != nil {
-			return limiter.Decision{}, err
-		}
-	}
+	set := survey(r.Limits, asks)
 	closed := l.closed.Load() > 0
 	var caller uint64
 	if closed {
@@ -45,19 +46,25 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 		set = 1 // the clock is read under a lock
 	}
 
-	var d limiter.Decision
 	l.lock(set)
 	now, due := l.clock.now()
 	var until int64
 	if closed {
 		until = l.shards[shardOf(caller)].throttles.until[r.Key]
 	}
-	fits, unnamed := l.peek(&r, asks, now)
-	d.Granted = fits && until <= now
+	v := l.peek(&r, asks, now)
+	d.Granted = v.fits && until <= now
 	if d.Granted {
-		d.Permit = l.commit(&r, asks, now)
-		if unnamed {
+		for i := range asks {
+			if w := asks[i].window; w != nil {
+				w.book(now, asks[i].cost)
+			}
+		}
+		if v.windows > 0 {
 			bookUnnamed(asks, now)
+		}
+		if v.places < len(asks) {
+			d.Permit = l.occupy(&r, asks, v.places, now)
 		}
 	} else {
 		l.explain(&d, &r, asks, now, until)
@@ -75,50 +82,67 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	return d, nil
 }
 
-// survey hashes the keys and says which shards they are in, and whether the
-// request is beyond doubt. If it is not, Validate has the last word: its
-// thoroughness would cost more than the whole acquire.
-func survey(r *limiter.Request, asks []ask) (set uint64, sound bool) {
-	limits := r.Limits[:len(asks)]
-	doubts := int64(r.Cost) | int64(r.Hold) // the sign of any
-	sound = true
+// sound says whether a request is beyond doubt. If it is not, Validate has the
+// last word: its thoroughness would cost more than the whole acquire.
+func sound(r *limiter.Request) bool {
+	limits := r.Limits
+	signs := int64(r.Cost) | int64(r.Hold) // the sign of any
+	longest := time.Duration(-1)
 	for i := range limits {
-		a, limit := &asks[i], &limits[i]
-		if i > 0 && limit.Key == limits[i-1].Key {
-			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
-		} else {
-			a.hash = maphash.String(seed, limit.Key)
+		l := &limits[i]
+		signs |= int64(l.Calls) | int64(l.Per) | int64(l.Concurrent) | int64(l.Cost)
+		if (l.Calls == 0) != (l.Per == 0) || l.Calls|l.Concurrent == 0 || l.Concurrent != 0 && r.Hold == 0 {
+			return false
 		}
-		shard := uint64(1) << shardOf(a.hash)
-		if set&shard != 0 { // perhaps a bucket that has been named before
-			for j := range asks[:i] {
-				if asks[j].hash == a.hash && limits[j].Per == limit.Per {
-					sound = false
-				}
+		if l.Per > longest { // no window that has been named before
+			longest = l.Per
+			continue
+		}
+		for j := range limits[:i] {
+			if limits[j].Per == l.Per && limits[j].Key == l.Key {
+				return false
 			}
 		}
-		set |= shard
-		doubts |= int64(limit.Calls) | int64(limit.Per) | int64(limit.Concurrent) | int64(limit.Cost)
-		if (limit.Calls == 0) != (limit.Per == 0) || limit.Calls|limit.Concurrent == 0 || limit.Concurrent != 0 && r.Hold == 0 {
-			sound = false
-		}
 	}
-	return set, sound && doubts >= 0
+	return signs >= 0
 }
 
-// peek says whether every limit has room, and whether a bucket has windows that
-// the request does not name. It leaves in each ask what commit needs.
-func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed bool) {
+// survey hashes the keys and says which shards they are in.
+func survey(limits []limiter.Limit, asks []ask) (set uint64) {
+	for i := range limits {
+		a := &asks[i]
+		if i > 0 && limits[i].Key == limits[i-1].Key {
+			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
+			continue
+		}
+		a.hash = maphash.String(seed, limits[i].Key)
+		set |= 1 << shardOf(a.hash)
+	}
+	return set
+}
+
+// A view is what peek sees.
+type view struct {
+	fits bool // every limit has room
+
+	// windows is how many the buckets have, less those that are named. A bucket
+	// that is met twice counts twice.
+	windows int
+
+	places int // the first limit with Concurrent; as many as there are if none
+}
+
+// peek looks at every limit and leaves in each ask what a grant needs.
+func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) view {
 	limits := r.Limits[:len(asks)]
+	v := view{fits: true, places: len(limits)}
 	usual := int64(max(1, r.Cost))
-	fits = true
-	windows := 0 // of the buckets, less those named; a bucket met twice counts twice
 	var b *bucket
 	for i := range limits {
 		a, limit := &asks[i], &limits[i]
 		if a.nth == 0 {
 			b = l.shards[shardOf(a.hash)].bucket(a.hash, limit.Key)
-			windows += len(b.windows)
+			v.windows += len(b.windows)
 		}
 		a.bucket = b
 		if limit.Calls > 0 {
@@ -128,54 +152,50 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) (fits, unnamed
 				b.open(int64(limit.Per), now)
 				return l.peek(r, asks, now)
 			}
+			w.asked = now
+			w.expire(now)
 			calls, cost := int64(limit.Calls), int64(limit.Cost)
 			if cost == 0 {
 				cost = usual
 			}
 			cost = min(cost, calls) // a cost above calls counts as calls
 			a.window, a.cost = w, cost
-			w.asked = now
-			w.expire(now)
 			if w.used() > calls-cost {
-				fits = false
+				v.fits = false
 			}
-			windows--
+			v.windows--
 		}
 		if limit.Concurrent > 0 {
+			v.places = min(v.places, i)
 			if len(b.held) > 0 {
 				l.shards[shardOf(a.hash)].lapse(b, now)
 			}
 			if len(b.held) >= limit.Concurrent {
-				fits = false
+				v.fits = false
 			}
 		}
 	}
-	return fits, windows > 0
+	return v
 }
 
-// commit counts a grant in all its limits and gives the permit its places.
-func (l *Limiter) commit(r *limiter.Request, asks []ask, now int64) (permit string) {
-	var home placeID
-	var others []placeID
-	for i := range asks {
-		a := &asks[i]
-		if a.window != nil {
-			a.window.book(now, a.cost)
-		}
-		if r.Limits[i].Concurrent == 0 || home.generation > 0 && holds(r, asks[:i], a.bucket) {
+// occupy gives a permit its places, in asks[first:].
+func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (permit string) {
+	expires := after(now, int64(r.Hold))
+	home := placeID{shard: shardOf(asks[first].hash)}
+	s := &l.shards[home.shard]
+	home.index = s.take(asks[first].bucket, now, expires)
+	permit = s.format(home)
+	s.places[home.index].permit = permit
+	for i := first + 1; i < len(asks); i++ {
+		if r.Limits[i].Concurrent == 0 || holds(r, asks[:i], asks[i].bucket) {
 			continue
 		}
-		n := shardOf(a.hash)
-		id := l.shards[n].take(n, a.bucket, now, after(now, int64(r.Hold)))
-		if home.generation == 0 {
-			home = id
-			permit = l.shards[n].format(l.nonce, id)
-		} else {
-			others = append(others, id)
-		}
-	}
-	if others != nil {
-		l.shards[home.shard].places[home.index].others = others
+		other := placeID{shard: shardOf(asks[i].hash)}
+		o := &l.shards[other.shard]
+		other.index = o.take(asks[i].bucket, now, expires)
+		o.places[other.index].permit = permit
+		p := &s.places[home.index]
+		p.others = append(p.others, other)
 	}
 	return permit
 }

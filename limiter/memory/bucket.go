@@ -21,6 +21,10 @@ func (b *bucket) window(per int64, nth int) *window {
 	if nth < len(b.windows) && b.windows[nth].per == per {
 		return &b.windows[nth]
 	}
+	return b.seek(per)
+}
+
+func (b *bucket) seek(per int64) *window {
 	for i := range b.windows {
 		if b.windows[i].per == per {
 			return &b.windows[i]

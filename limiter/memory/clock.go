@@ -12,7 +12,9 @@ import (
 // order, and set under all of them.
 type clock struct {
 	base time.Time // with the monotonic reading, for time.Since
-	wall time.Time // the same instant without it, for the instants we give out
+
+	// The same instant since 1970, for the instants we give out.
+	seconds, nanos int64
 
 	slept     int64 // how much longer the machine has been asleep than at base
 	reference int64 // what suspended said at base
@@ -36,7 +38,7 @@ func (c *clock) start() {
 		c.suspended = suspended
 	}
 	c.base = time.Now()
-	c.wall = c.base.Round(0)
+	c.seconds, c.nanos = c.base.Unix(), int64(c.base.Nanosecond())
 	c.reference = c.suspended()
 	c.next = checkEvery
 }
@@ -52,7 +54,9 @@ func (c *clock) at(t time.Time) int64 { return int64(t.Sub(c.base)) + c.slept }
 
 // instant is what a caller sees of t. Instants carry no monotonic reading:
 // their difference is exact, whatever is done to the wall clock meanwhile.
-func (c *clock) instant(t int64) time.Time { return c.wall.Add(time.Duration(t)) }
+func (c *clock) instant(t int64) time.Time {
+	return time.Unix(c.seconds+t/1e9, c.nanos+t%1e9)
+}
 
 // after is t+d, or the end of time. Neither may be negative.
 func after(t, d int64) int64 {
@@ -96,7 +100,7 @@ func (s *shard) shift(since, sleep int64) {
 		}
 	}
 	for i := range s.places {
-		if p := &s.places[i]; p.generation > 0 && p.since >= since {
+		if p := &s.places[i]; p.permit != "" && p.since >= since {
 			p.since += sleep
 			p.expires = after(p.expires, sleep)
 			s.fix(p.bucket, p.at)

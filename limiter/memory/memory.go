@@ -30,10 +30,6 @@ type Limiter struct {
 	shards [shards]shard
 	clock  clock
 
-	// nonce marks the permits of this limiter, so that one from an earlier
-	// process frees nothing here.
-	nonce uint64
-
 	// closed is how many keys are throttled, in all shards. While it is 0, an
 	// acquire need not look for its caller.
 	closed atomic.Int64
@@ -64,7 +60,9 @@ func (l *Limiter) start() {
 	if l.ready.Load() {
 		return
 	}
-	l.nonce = rand.Uint64() & (1<<nonceBits - 1)
+	for i := range l.shards {
+		l.shards[i].number = rand.Uint32()
+	}
 	l.clock.start()
 	l.ready.Store(true)
 }

@@ -5,60 +5,55 @@ import (
 	"unsafe"
 )
 
-// A permit is 96 bits: who issued it, the generation of its first place, and
-// where that place is. A shard would need 4 GiB of places before an index did
-// not fit.
+// A permit is 64 bits: its number, and where its first place is, which knows it
+// by heart. Each shard counts its permits from a number drawn when the limiter
+// starts, so that neither an earlier holder of a place nor a permit from another
+// process is taken for the holder of today: a shard would have to issue exactly
+// four billion permits in between, or to draw one number of as many. A shard
+// would need 4 GiB of places before an index did not fit.
 const (
-	nonceBits      = 24
-	generationBits = 40
-	shardBits      = 6
-	indexBits      = 26
+	numberBits = 32
+	shardBits  = 6
+	indexBits  = 26
 )
 
 // Four bits to a letter from a to p: eight letters are one word, written and
 // read without a table.
 const (
-	permitLength = (nonceBits + generationBits + shardBits + indexBits) / 4
+	permitLength = (numberBits + shardBits + indexBits) / 4
 
 	letters = 0x6161616161616161 // "aaaaaaaa"
 	nibbles = 0x0f0f0f0f0f0f0f0f
 )
 
-// permitsAtOnce share an allocation of 504 bytes, in a size class of 512.
-const permitsAtOnce = 21
+// permitsAtOnce share an allocation of 512 bytes.
+const permitsAtOnce = 32
 
-// format writes a permit. It is cut from a text of several, so that most grants
-// allocate nothing; who keeps one keeps the 512 bytes.
-func (s *shard) format(nonce uint64, id placeID) string {
-	if s.written == len(s.paper) {
-		s.paper, s.written = make([]byte, permitLength*permitsAtOnce), 0
+// format writes the next permit. It is cut from a text of several, so that most
+// grants allocate nothing; who keeps one keeps the 512 bytes.
+func (s *shard) format(home placeID) string {
+	if len(s.paper) == 0 {
+		s.paper = make([]byte, permitLength*permitsAtOnce)
 	}
-	b := s.paper[s.written : s.written+permitLength]
-	s.written += permitLength
-	put(b[0:8], nonce<<8|id.generation>>32)
-	put(b[8:16], id.generation)
-	put(b[16:24], id.shard<<indexBits|id.index)
+	b := s.paper[:permitLength]
+	s.paper = s.paper[permitLength:]
+	put(b[:8], uint64(s.number))
+	put(b[8:], home.shard<<indexBits|home.index)
+	s.number++
 	return unsafe.String(&b[0], permitLength) // nobody writes there again
 }
 
-// parse reads a permit, unless it is none of ours.
-func (l *Limiter) parse(permit string) (id placeID, ok bool) {
-	if len(permit) != permitLength || !l.ready.Load() {
+// homeOf is where a permit's first place would be, unless it is no permit.
+func homeOf(permit string) (home placeID, ok bool) {
+	if len(permit) != permitLength {
 		return placeID{}, false
 	}
-	first, ok1 := get(permit[0:8])
-	second, ok2 := get(permit[8:16])
-	third, ok3 := get(permit[16:24])
-	return placeID{
-		shard:      third >> indexBits,
-		index:      third & (1<<indexBits - 1),
-		generation: first&0xff<<32 | second,
-	}, ok1 && ok2 && ok3 && first>>8 == l.nonce
+	at, ok := get(permit[8:])
+	return placeID{shard: at >> indexBits, index: at & (1<<indexBits - 1)}, ok
 }
 
-// put writes the low 32 bits of v.
+// put writes 32 bits.
 func put(b []byte, v uint64) {
-	v &= 0xffffffff
 	v = (v | v<<16) & 0x0000ffff0000ffff
 	v = (v | v<<8) & 0x00ff00ff00ff00ff
 	v = (v | v<<4) & nibbles

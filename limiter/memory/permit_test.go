@@ -10,29 +10,50 @@ import (
 )
 
 func TestPermitsReadBack(t *testing.T) {
-	l, s := New(), &shard{}
+	var s shard
 	rng := rand.New(rand.NewPCG(1, 1))
 	seen := map[string]bool{}
 	for range 10_000 {
-		id := placeID{
-			shard:      rng.Uint64N(shards),
-			index:      rng.Uint64N(1 << indexBits),
-			generation: rng.Uint64N(1 << generationBits),
-		}
-		permit := s.format(l.nonce, id)
-		if got, ok := l.parse(permit); !ok || got != id {
-			t.Fatalf("%v became %q and then %v, %t", id, permit, got, ok)
+		home := placeID{shard: rng.Uint64N(shards), index: rng.Uint64N(1 << indexBits)}
+		s.number = rng.Uint32()
+		permit := s.format(home)
+		if got, ok := homeOf(permit); !ok || got != home {
+			t.Fatalf("%v became %q and then %v, %t", home, permit, got, ok)
 		}
 		if seen[permit] {
 			t.Fatalf("%q twice", permit)
 		}
 		seen[permit] = true
+	}
+}
 
-		bad := []byte(permit)
-		bad[rng.IntN(len(bad))] = byte("`q~A \x00\xff"[rng.IntN(7)])
-		if _, ok := l.parse(string(bad)); ok {
-			t.Fatalf("%q is taken for a permit", bad)
+// A permit with any letter changed is nobody's.
+func TestGarbledPermits(t *testing.T) {
+	r := limiter.Request{Hold: time.Hour, Limits: []limiter.Limit{{Key: "a", Concurrent: 1}, {Key: "b", Concurrent: 1}}}
+	l := New()
+	d, err := l.Acquire(context.Background(), r)
+	if err != nil || !d.Granted {
+		t.Fatal(d, err)
+	}
+	for i := range d.Permit {
+		for _, letter := range "`abpq~A \x00\u00ff" {
+			garbled := d.Permit[:i] + string(letter) + d.Permit[i+1:]
+			if garbled == d.Permit {
+				continue
+			}
+			if err := l.Release(context.Background(), garbled); err != nil {
+				t.Fatal(err)
+			}
+			if d, _ := l.Acquire(context.Background(), r); d.Granted {
+				t.Fatalf("freed by %q", garbled)
+			}
 		}
+	}
+	if err := l.Release(context.Background(), d.Permit); err != nil {
+		t.Fatal(err)
+	}
+	if d, _ := l.Acquire(context.Background(), r); !d.Granted {
+		t.Error("not freed by its own permit")
 	}
 }
 

@@ -5,55 +5,45 @@ package memory
 // One that is free keeps what it can: a pointer not written is nothing for the
 // garbage collector to be told of.
 type place struct {
-	bucket     *bucket // whose it is or was
-	expires    int64
-	since      int64  // when expires was set
-	generation uint64 // tells this holder from earlier ones of the same index; 0: free
-	others     []placeID
-	at         int // where it is in its bucket's heap
+	bucket  *bucket // whose it is or was
+	permit  string  // whose it is on the other side; empty: nobody's
+	expires int64
+	since   int64 // when expires was set
+	others  []placeID
+	at      int // where it is in its bucket's heap
 }
 
-// A placeID names a place until it is given back. The place of a permit's first
-// limit with Concurrent stands for the permit and knows its other places.
-type placeID struct {
-	shard      uint64
-	index      uint64
-	generation uint64
-}
+// A placeID says where a place is. The place of a permit's first limit with
+// Concurrent stands for the permit and knows its other places.
+type placeID struct{ shard, index uint64 }
 
-// take gives a permit a place of a bucket.
-func (s *shard) take(number uint64, b *bucket, now, expires int64) placeID {
-	var index uint32
+// take takes a place of a bucket for whom the caller will name.
+func (s *shard) take(b *bucket, now, expires int64) (index uint64) {
 	if n := len(s.free); n > 0 {
-		index = s.free[n-1]
+		index = uint64(s.free[n-1])
 		s.free = s.free[:n-1]
 	} else {
-		index = uint32(len(s.places))
+		index = uint64(len(s.places))
 		s.places = append(s.places, place{})
 	}
-	s.issued = s.issued%(1<<generationBits-1) + 1
 	p := &s.places[index]
 	if p.bucket != b {
 		p.bucket = b
 	}
-	p.expires, p.since, p.generation, p.at = expires, now, s.issued, len(b.held)
-	b.held = append(b.held, index)
+	p.expires, p.since, p.at = expires, now, len(b.held)
+	b.held = append(b.held, uint32(index))
 	if p.at > 0 {
 		s.up(b, p.at)
 	}
-	return placeID{number, uint64(index), s.issued}
+	return index
 }
 
-// find is the place of an id, or nil where it has been given back.
-func (s *shard) find(id placeID) *place {
-	if id.index >= uint64(len(s.places)) || id.generation == 0 {
+// find is a place if it is the permit's, or nil.
+func (s *shard) find(index uint64, permit string) *place {
+	if index >= uint64(len(s.places)) || s.places[index].permit != permit {
 		return nil
 	}
-	p := &s.places[id.index]
-	if p.generation != id.generation {
-		return nil
-	}
-	return p
+	return &s.places[index]
 }
 
 // give takes a place back from its holder.
@@ -67,7 +57,7 @@ func (s *shard) give(index uint32) {
 		s.set(b, at, moved)
 		s.fix(b, at)
 	}
-	p.generation = 0
+	p.permit = ""
 	if p.others != nil {
 		p.others = nil
 	}

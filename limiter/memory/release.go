@@ -11,20 +11,20 @@ import (
 // Release gives back the places of a permit. A permit that holds none any more,
 // or never did, is no error and frees nothing.
 func (l *Limiter) Release(_ context.Context, permit string) error {
-	id, ok := l.parse(permit)
+	home, ok := homeOf(permit)
 	if !ok {
 		return nil
 	}
-	home := &l.shards[id.shard]
-	home.mu.Lock()
-	p := home.find(id)
+	s := &l.shards[home.shard]
+	s.mu.Lock()
+	p := s.find(home.index, permit)
 	several := p != nil && p.others != nil
 	if p != nil && !several {
-		home.give(uint32(id.index))
+		s.give(uint32(home.index))
 	}
-	home.mu.Unlock()
+	s.mu.Unlock()
 	if several {
-		l.visit(id, func(s *shard, id placeID, _ *place) { s.give(uint32(id.index)) })
+		l.visit(home, permit, func(s *shard, index uint64) { s.give(uint32(index)) })
 	}
 	return nil
 }
@@ -37,16 +37,16 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 	}
 	for _, permit := range permits {
 		now := int64(-1) // read once under the locks: all places of a permit lapse together
-		id, ok := l.parse(permit)
+		home, ok := homeOf(permit)
 		if !ok {
 			continue
 		}
-		l.visit(id, func(s *shard, _ placeID, p *place) {
+		l.visit(home, permit, func(s *shard, index uint64) {
 			if now < 0 {
 				now, _ = l.clock.now()
 			}
 			// What has lapsed is somebody else's by right, taken or not.
-			if p.expires > now {
+			if p := &s.places[index]; p.expires > now {
 				s.extend(p, now, after(now, int64(hold)))
 			}
 		})
@@ -55,30 +55,29 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 }
 
 // visit calls f for each place a permit still holds, all their shards locked.
-func (l *Limiter) visit(id placeID, f func(*shard, placeID, *place)) {
-	home := &l.shards[id.shard]
-	home.mu.Lock()
+func (l *Limiter) visit(home placeID, permit string, f func(s *shard, index uint64)) {
+	s := &l.shards[home.shard]
+	s.mu.Lock()
 	var others []placeID // never written again
-	if p := home.find(id); p != nil {
+	if p := s.find(home.index, permit); p != nil {
 		others = p.others
 	}
-	home.mu.Unlock()
+	s.mu.Unlock()
 
 	// Locks are taken in ascending order, so the first had to be given back.
-	set := uint64(1) << id.shard
+	set := uint64(1) << home.shard
 	for _, o := range others {
 		set |= 1 << o.shard
 	}
 	l.lock(set)
 	defer l.unlock(set)
-	p := home.find(id)
-	if p == nil {
+	if s.find(home.index, permit) == nil {
 		return // released or lapsed, and the others with it
 	}
-	f(home, id, p)
+	f(s, home.index)
 	for _, o := range others {
-		if p := l.shards[o.shard].find(o); p != nil {
-			f(&l.shards[o.shard], o, p)
+		if s := &l.shards[o.shard]; s.find(o.index, permit) != nil {
+			f(s, o.index)
 		}
 	}
 }

@@ -24,10 +24,9 @@ type shard struct {
 
 	places []place
 	free   []uint32 // places nobody holds
-	issued uint64   // places ever taken: the generation of the next
 
-	paper   []byte // where permits are written
-	written int
+	number uint32 // of the next permit
+	paper  []byte // where it is written
 
 	throttles throttles
 

@@ -52,7 +52,7 @@ func (s *shard) tidy(b *bucket, now int64) (empty bool) {
 	for i := range b.windows {
 		w := &b.windows[i]
 		w.expire(now)
-		if w.live > 0 {
+		if w.used() > 0 {
 			empty = false
 		} else {
 			w.ring, w.head = nil, 0

@@ -1,5 +1,7 @@
 package memory
 
+import "math"
+
 // bookUnnamed counts a grant in those windows of its buckets that the request
 // did not name: they are views of the same history. It counts there as the most
 // it counts in any that was named, and not at all in a bucket that was asked
@@ -39,7 +41,8 @@ func (b *bucket) book(asks []ask, now int64) (stale bool) {
 		w := &b.windows[i]
 		if !named(asks, w) {
 			w.expire(now)
-			w.book(now, cost)
+			// Without regard to its numbers: up to the brim, if need be.
+			w.book(now, min(cost, math.MaxInt64-w.used()))
 			stale = stale || w.stale(now)
 		}
 	}

@@ -16,11 +16,14 @@ type entry struct {
 // A window is a rolling log of one bucket over one span, oldest entry first.
 //
 // Cost is a number in an entry: nothing here takes longer because a call costs
-// more.
+// more. The youngest entry is not in the ring, so that an ask that neither lets
+// anything go nor begins an entry finds all it needs side by side.
 type window struct {
-	per   int64
-	asked int64  // when a request last named this window
-	gone  uint64 // the total up to what has left
+	per    int64
+	asked  int64  // when a request last named this window
+	leaves int64  // when the oldest entry does; 0 where drop has to find out
+	gone   uint64 // the total up to what has left
+	last   entry  // the youngest; of the total gone if there is none
 
 	// quantum is 0 while every grant is an entry of its own. Otherwise new
 	// grants are dated at the end of their quantum, where they meet.
@@ -30,33 +33,46 @@ type window struct {
 	head, live uint32
 }
 
-// entry is the i-th oldest.
+// entry is the i-th oldest. The one after all in the ring is the youngest.
 func (w *window) entry(i uint32) *entry {
+	if i == w.live {
+		return &w.last
+	}
 	return &w.ring[(w.head+i)&uint32(len(w.ring)-1)]
 }
 
 // used is the cost now in the window, once expire has been called.
-func (w *window) used() int64 {
-	if w.live == 0 {
-		return 0
-	}
-	return int64(w.entry(w.live-1).total - w.gone)
-}
+func (w *window) used() int64 { return int64(w.last.total - w.gone) }
 
 // expire lets go of what has been in the window for its whole span.
 func (w *window) expire(now int64) {
+	if w.leaves <= now {
+		w.drop(now)
+	}
+}
+
+func (w *window) drop(now int64) {
 	edge := now - w.per
-	for w.live > 0 {
-		e := &w.ring[w.head]
-		if e.at > edge {
-			break
-		}
-		w.gone = e.total
+	for w.live > 0 && w.entry(0).at <= edge {
+		w.gone = w.entry(0).total
 		w.head = (w.head + 1) & uint32(len(w.ring)-1)
 		w.live--
 	}
-	// Half a ring of room before grants are kept apart again, so that a window
-	// at the brink is not compacted at every turn.
+	if w.live == 0 && w.last.at <= edge {
+		w.gone = w.last.total
+	}
+	if w.used() == 0 {
+		w.last.at = -1 // not at the instant of any grant
+		w.leaves = math.MaxInt64
+	} else {
+		w.leaves = after(w.entry(0).at, w.per)
+	}
+	w.refine()
+}
+
+// refine keeps grants apart again once there is half a ring of room, so that a
+// window at the brink is not compacted at every turn.
+func (w *window) refine() {
 	if w.live <= mostEntries/2 {
 		w.quantum = 0
 	}
@@ -72,7 +88,7 @@ func (w *window) fits(calls, cost int64) (at int64, ok bool) {
 	}
 	// The first entry with which enough has left.
 	leave := uint64(used - room)
-	lo, hi := uint32(0), w.live-1
+	lo, hi := uint32(0), w.live
 	for lo < hi {
 		mid := (lo + hi) / 2
 		if w.entry(mid).total-w.gone >= leave {
@@ -84,31 +100,33 @@ func (w *window) fits(calls, cost int64) (at int64, ok bool) {
 	return after(w.entry(lo).at, w.per), false
 }
 
-// book counts a grant. expire has been called for this instant.
+// book counts a grant. expire has been called for this instant, and the cost
+// keeps the total below 1<<63.
 func (w *window) book(now, cost int64) {
-	total := w.gone
-	if w.live > 0 {
-		last := w.entry(w.live - 1)
-		total = last.total
-		// A window that others' numbers overfilled: counted up to the brim.
-		cost = min(cost, math.MaxInt64-int64(total-w.gone))
-		if last.at >= now { // the same instant, or the same quantum
-			last.total += uint64(cost)
+	if w.last.at < now { // neither the same instant nor the same quantum
+		w.begin(now)
+	}
+	w.last.total += uint64(cost)
+}
+
+// begin sees to it that the youngest entry is one that a grant of this instant
+// counts in.
+func (w *window) begin(now int64) {
+	if w.used() == 0 {
+		w.last.at, w.leaves = now, after(now, w.per)
+		return
+	}
+	if w.live == mostEntries {
+		w.merge()
+		if w.last.at >= now {
 			return
 		}
-		if w.live == mostEntries {
-			w.merge()
-		}
 	}
-	at := now
+	w.push(w.last)
+	w.last.at = now
 	if w.quantum > 0 {
-		at = endOf(now, w.quantum)
-		if w.live > 0 && w.entry(w.live-1).at >= at {
-			w.entry(w.live - 1).total += uint64(cost)
-			return
-		}
+		w.last.at = endOf(now, w.quantum)
 	}
-	w.push(entry{at, total + uint64(cost)})
 }
 
 func (w *window) push(e entry) {
@@ -119,6 +137,7 @@ func (w *window) push(e entry) {
 		// neighbour, which is younger, so nothing leaves early.
 		w.head = (w.head + 1) & (mostEntries - 1)
 		w.live--
+		w.leaves = after(w.entry(0).at, w.per)
 	case int(w.live) == len(w.ring):
 		ring := make([]entry, max(2, 2*len(w.ring)))
 		for i := range w.live {
@@ -137,18 +156,23 @@ func (w *window) push(e entry) {
 // 1023rd of the span, so that many entries always suffice.
 func (w *window) merge() {
 	w.quantum = (w.per-1)/(mostEntries-1) + 1
-	kept := uint32(0)
-	for i := range w.live {
+	kept, end := uint32(0), int64(-1)
+	for i := range w.live + 1 {
 		e := *w.entry(i)
-		e.at = endOf(e.at, w.quantum)
-		if kept > 0 && w.entry(kept-1).at >= e.at {
-			w.entry(kept - 1).total = e.total
-			continue
+		if e.at > end {
+			end = endOf(e.at, w.quantum)
+			kept++
 		}
-		*w.entry(kept) = e
-		kept++
+		e.at = end
+		if i == w.live {
+			w.last = e
+		} else {
+			*w.entry(kept - 1) = e
+		}
 	}
-	w.live = kept
+	w.live = kept - 1
+	w.leaves = after(w.entry(0).at, w.per)
+	w.refine()
 }
 
 // endOf is the end of the quantum an instant lies in: itself where it is one.
@@ -161,9 +185,11 @@ func endOf(at, quantum int64) int64 {
 
 // shift moves what was booked at since or later on by a sleep.
 func (w *window) shift(since, sleep int64) {
-	for i := w.live; i > 0 && w.entry(i-1).at >= since; i-- {
-		w.entry(i - 1).at = after(w.entry(i-1).at, sleep)
+	for i := int64(w.live); i >= 0 && w.entry(uint32(i)).at >= since; i-- {
+		e := w.entry(uint32(i))
+		e.at = after(e.at, sleep)
 	}
+	w.leaves = 0
 	if w.asked >= since {
 		w.asked += sleep
 	}
@@ -180,20 +206,20 @@ func (w *window) copyOf(per, now int64) window {
 			first = mid + 1
 		}
 	}
-	c := window{per: per, gone: w.gone}
+	c := window{per: per, gone: w.gone, last: w.last}
 	if first > 0 {
 		c.gone = w.entry(first - 1).total
 	}
-	size := 2
-	for size < int(w.live-first) {
-		size *= 2
-	}
 	if first < w.live {
+		size := 2
+		for size < int(w.live-first) {
+			size *= 2
+		}
 		c.ring = make([]entry, size)
 	}
 	for ; first < w.live; first++ {
 		c.ring[c.live] = *w.entry(first)
 		c.live++
 	}
-	return c
+	return c // where the youngest is too old as well, drop will see
 }
