@@ -10,6 +10,9 @@ import (
 // terminal reports whether w is a terminal that can move its cursor, and how
 // many columns it has.
 func terminal(w io.Writer) (columns int, ok bool) {
+	if r, ok := w.(*results); ok {
+		w = r.w
+	}
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
