@@ -106,7 +106,7 @@ func (c Config) validate() error {
 			bad("%s is %v; it must not be negative", d.name, d.is)
 		}
 	}
-	if c.Service+c.ServiceSpread < 0 {
+	if c.Service >= 0 && c.ServiceSpread >= 0 && c.Service+c.ServiceSpread < 0 {
 		bad("service and its spread are too long: %v and %v", c.Service, c.ServiceSpread)
 	}
 	add("retry-after", known(c.RetryAfter, retryAfters))

@@ -67,7 +67,7 @@ func (f Fault) validate() error {
 	if f.Kind == FaultStatus && (f.Status < 400 || f.Status > 599) {
 		bad("status is %d; it must be from 400 to 599", f.Status)
 	}
-	if f.Kind != FaultStatus && f.Status != 0 {
+	if f.Kind != FaultStatus && slices.Contains(faultKinds, f.Kind) && f.Status != 0 {
 		bad("a %s has no status", f.Kind)
 	}
 	if f.Every < 0 || f.First < 0 {

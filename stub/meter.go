@@ -81,8 +81,9 @@ func (m Meter) build() meter {
 func (m Meter) validate(places int) error {
 	var faults []error
 	bad := func(format string, a ...any) { faults = append(faults, fmt.Errorf(format, a...)) }
-	if err := known(m.Kind, meterKinds); err != nil {
-		bad("kind: %w", err)
+	unknown := known(m.Kind, meterKinds)
+	if unknown != nil {
+		bad("kind: %w", unknown)
 	}
 	if m.Per < 0 {
 		bad("per is %v; it must not be negative", m.Per)
@@ -90,15 +91,17 @@ func (m Meter) validate(places int) error {
 	if m.Burst < 0 {
 		bad("burst is %d; it must not be negative", m.Burst)
 	}
-	if m.Burst > 0 && m.Kind != Bucket {
+	if m.Burst > 0 && m.Kind != Bucket && unknown == nil {
 		bad("burst is for a %s only", Bucket)
 	}
 	switch {
 	case m.Limit < 0:
 		bad("limit is %d; it must not be negative", m.Limit)
+	case unknown != nil:
+		// Nobody knows what such a meter needs.
 	case m.Kind == "" && m.Limit > 0:
 		bad("a limit of %d without a kind: use %s", m.Limit, alternatives(meterKinds, ", "))
-	case m.Kind == Concurrent && m.Limit == 0 && places <= 0:
+	case m.Kind == Concurrent && m.Limit == 0 && places == 0:
 		bad("a %s meter needs a limit of at least 1", Concurrent)
 	case m.counts() && m.Limit == 0:
 		bad("a %s meter needs a limit of at least 1", m.Kind)

@@ -23,12 +23,13 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "See what pacing does, in 45 seconds",
 		Long: `See what pacing does. Two stand-in providers run on this machine, each with a
-limit of 15 requests a minute kept as a bucket of three that gains one every
-four seconds. In front of each, paceline is told that limit and has the same
-tasks: on the left it sends as fast as the limit allows (burst), on the right
-evenly, which is its default. Nothing else differs: neither side lowers its rate
-after a refusal. Nothing is simulated or sped up, and nothing leaves this
-machine.
+limit of 15 requests a minute kept as a bucket of three tokens: a request takes
+one, and one comes back every four seconds. In front of each, paceline is told
+that limit and has the same tasks: on the left it sends as fast as the limit
+allows (burst), on the right evenly, which is its default. Nothing else differs:
+neither side lowers its rate after a refusal. Nothing is simulated or sped up,
+and nothing leaves this machine. On a terminal that is too small to show both
+sides, lines say how it goes on.
 
 At the end it prints the statistics of both sides and a plot. Ctrl-C ends it
 early, with what was seen so far.`,
@@ -47,7 +48,11 @@ early, with what was seen so far.`,
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(demo.TotalsOf(r))
 			}
-			return demo.WriteReport(c.OutOrStdout(), r, colored(c.OutOrStdout()))
+			width := demo.Width
+			if at, ok := terminal(c.OutOrStdout()); ok {
+				width = at.columns
+			}
+			return demo.WriteReport(c.OutOrStdout(), r, width, colored(c.OutOrStdout()))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the totals of both sides as JSON")

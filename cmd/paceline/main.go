@@ -1,5 +1,5 @@
-// Command paceline keeps every process that shares an API key inside the
-// provider's rate limits.
+// Command paceline shows what the paceline library does, and runs a stand-in
+// provider to try clients on.
 package main
 
 import (

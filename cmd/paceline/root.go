@@ -23,12 +23,15 @@ const (
 // run is the whole program: it carries out args and returns its exit code.
 // Results are written to stdout and everything else to stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot()
+	results := &results{w: stdout}
+	root := newRoot(results)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
 	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
+	if results.err != nil {
+		return results.lost(stderr)
+	}
 	if stopped, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && (err == nil || errors.Is(err, context.Canceled)) {
 		return exitSignal + number(stopped.Signal)
 	}
@@ -50,19 +53,22 @@ func number(s os.Signal) int {
 	return int(syscall.SIGINT)
 }
 
-func newRoot() *cobra.Command {
+// newRoot is the command with all of its own. Results go to out, which has to
+// be known by now: cobra's completion remembers it.
+func newRoot(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "paceline",
-		Short: "Keep every process that shares an API key inside the provider's rate limits",
-		Long: `Paceline keeps every process that shares an API key inside the provider's rate
-limits. Callers wait their turn instead of failing, no stated wait is ever cut
-short, and the whole allowance gets used.
+		Short: "See what pacing does, and try clients on a stand-in provider",
+		Long: `Paceline is a Go library, github.com/paceline-proxy/paceline: its Transport keeps
+the requests that one process sends with an API key inside the provider's rate
+limits. This command shows what that does (demo), and runs a stand-in provider
+to try clients on (stub). It paces no requests of other programs.
 
 Results are written to standard output, everything else to standard error.
 
 Exit codes:
   0    it worked
-  1    it failed
+  1    it failed; results that cannot be written are a failure
   2    wrong usage: an unknown command, flag or value
   130  interrupted (Ctrl-C); 143 terminated. What was measured so far is printed`,
 		Example: `  paceline demo                          see what pacing does, in 45 seconds
@@ -73,6 +79,7 @@ Exit codes:
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetOut(out)
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(newDemo(), newStub(), newVersion())
 	root.SetHelpCommand(newHelp())

@@ -7,21 +7,11 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline/stub"
 )
-
-// stubFlags are what a stub's command line says.
-type stubFlags struct {
-	listen string
-	json   bool
-	config stub.Config
-	meter  stub.Meter
-}
 
 func newStub() *cobra.Command {
 	var f stubFlags
@@ -43,58 +33,8 @@ GET /_stub at any time.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	f.config.RetryAfter, f.config.Headers, f.config.HeadersAt = stub.RetryAfterSeconds, stub.HeadersNone, stub.AtAdmission
-	fs := c.Flags()
-	fs.SortFlags = false
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:8791", "`ADDR` to serve at; port 0 takes a free one")
-	fs.Var(&f.meter.Kind, "meter", "how requests are counted")
-	fs.IntVar(&f.meter.Limit, "limit", 0, "`N` requests admitted in the span, or at once by a concurrent meter")
-	fs.DurationVar(&f.meter.Per, "per", time.Minute, "the span of the limit")
-	fs.IntVar(&f.meter.Burst, "burst", 0, "tokens a bucket holds; 0 is the limit")
-	fs.IntVar(&f.config.Concurrent, "concurrent", 0, "most requests in service at once, on top of the meter; 0 is any number")
-	fs.DurationVar(&f.config.Jitter, "jitter", 0, "longest time a request is on its way to the meter")
-	fs.DurationVar(&f.config.Service, "service", 0, "how long an answer takes")
-	fs.Var(&f.config.RetryAfter, "retry-after", "how a refusal tells its wait")
-	fs.Var(&f.config.Headers, "headers", "whose budget headers to send")
-	fs.Var(&f.config.HeadersAt, "headers-at", "the instant these headers speak of")
-	fs.BoolVar(&f.config.Penalise, "penalise", false, "count refused requests too")
-	fs.Var(&f.config.Faults, "fault", "what goes wrong with admitted requests: reset, cut, silence or a status; may be given again")
-	fs.Uint64Var(&f.config.Seed, "seed", 0, "seed of everything drawn at random")
-	fs.BoolVar(&f.json, "json", false, "print {\"url\"} as a line of JSON when ready, and the counts as another at the end")
+	f.define(c.Flags())
 	return c
-}
-
-// provider makes the stub that the flags describe.
-func (f *stubFlags) provider(c *cobra.Command) (*stub.Stub, error) {
-	m := f.meter
-	if m.Kind == "" && c.Flags().Changed("limit") {
-		m.Kind = stub.Rolling
-	}
-	for _, flag := range []string{"limit", "concurrent", "burst"} {
-		if v, _ := c.Flags().GetInt(flag); c.Flags().Changed(flag) && v < 1 {
-			return nil, usagef("--%s is %d: give a number from 1 on", flag, v)
-		}
-	}
-	switch {
-	case m.Kind == "" && (c.Flags().Changed("per") || m.Burst > 0):
-		return nil, usagef("--per and --burst are of a meter: say how many requests it admits with --limit N")
-	case m.Per <= 0:
-		return nil, usagef("--per is %v: give a span such as 1s, 1m or 1h", m.Per)
-	case m.Kind == stub.Concurrent && c.Flags().Changed("per"):
-		return nil, usagef("--per is for meters that count over time, not for a concurrent one")
-	case m.Kind != "":
-		f.config.Meters = []stub.Meter{m}
-	}
-	s, err := stub.New(f.config)
-	if err != nil {
-		return nil, usagef("this provider is impossible: %s", oneLine(err))
-	}
-	return s, nil
-}
-
-// oneLine joins joined errors.
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.ReplaceAll(err.Error(), "stub: ", ""), "\n", "; ")
 }
 
 // checkAddress finds what no listener could take.
@@ -110,7 +50,7 @@ func checkAddress(addr string) error {
 }
 
 func (f *stubFlags) run(c *cobra.Command) error {
-	provider, err := f.provider(c)
+	provider, err := f.provider(c.Flags().Changed)
 	if err != nil {
 		return err
 	}

@@ -7,19 +7,25 @@ import (
 	"golang.org/x/term"
 )
 
+// A size is that of a terminal.
+type size struct{ columns, rows int }
+
 // terminal reports whether w is a terminal that can move its cursor, and how
-// many columns it has.
-func terminal(w io.Writer) (columns int, ok bool) {
+// large it is now.
+func terminal(w io.Writer) (at size, ok bool) {
+	if r, ok := w.(*results); ok {
+		w = r.w
+	}
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
+		return size{}, false
 	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || columns <= 0 {
-		columns = 80
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns <= 0 || rows <= 0 {
+		columns, rows = 80, 24
 	}
 	// The last column is left free: what reaches it wraps on some terminals.
-	return columns - 1, true
+	return size{columns - 1, rows}, true
 }
 
 // colored reports whether w may get colours.

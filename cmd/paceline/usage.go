@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,12 +89,14 @@ func unknownFlag(c *cobra.Command, e *pflag.NotExistError) error {
 // words it takes, the nearest is suggested.
 func badValue(e *pflag.InvalidValueError) error {
 	f := e.GetFlag()
-	switch kind := f.Value.Type(); kind {
-	case "duration":
+	switch kind := f.Value.Type(); {
+	case errors.Is(e, strconv.ErrRange):
+		return usagef("--%s is %q: that is out of range", f.Name, e.GetValue())
+	case kind == "duration":
 		return usagef("--%s is %q: give a duration such as 300ms, 45s or 1m", f.Name, e.GetValue())
-	case "int", "uint64":
+	case kind == "int" || kind == "uint64":
 		return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
-	case "bool":
+	case kind == "bool":
 		return usagef("--%s is %q: it is true or false", f.Name, e.GetValue())
 	default:
 		suggestion := didYouMean(nearest(e.GetValue(), words(f)), "")

@@ -3,17 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/paceline-proxy/paceline/internal/demo"
 )
 
-// watch shows a demo until it has ended: in place on a terminal, else by a
-// line every few seconds.
+// watch shows a demo until it has ended: in place on a terminal it fits in,
+// else by a line every few seconds.
 func watch(w io.Writer, r *demo.Running) {
-	if columns, ok := terminal(w); ok {
-		watchLive(w, r, columns)
+	if watchLive(w, r) {
 		return
 	}
 	every := time.NewTicker(5 * time.Second)
@@ -23,37 +23,74 @@ func watch(w io.Writer, r *demo.Running) {
 		case <-r.Done():
 			return
 		case <-every.C:
-			fmt.Fprintln(w, demo.Progress(r.Result()))
+			width := demo.Width
+			if at, ok := terminal(w); ok {
+				width = at.columns
+			}
+			fmt.Fprintln(w, demo.Progress(r.Result(), width))
 		}
 	}
 }
 
 // watchLive redraws the demo over itself, and takes it away at its end: the
-// report says all of it.
-func watchLive(w io.Writer, r *demo.Running, columns int) {
-	const (
-		hideCursor, showCursor = "\x1b[?25l", "\x1b[?25h"
-		clearLine, clearBelow  = "\x1b[K", "\x1b[J"
-	)
-	io.WriteString(w, hideCursor)
-	drawn := 0
-	up := func() string {
-		if drawn == 0 {
-			return "\r"
-		}
-		return fmt.Sprintf("\x1b[%dA\r", drawn)
-	}
+// report says all of it. Where it does not fit, or no longer, watchLive takes
+// it away and returns false.
+func watchLive(w io.Writer, r *demo.Running) bool {
+	var p picture
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
 	for {
-		view := demo.View(r.Result(), columns, colored(w))
-		io.WriteString(w, up()+strings.ReplaceAll(view, "\n", clearLine+"\n")+clearBelow)
-		drawn = strings.Count(view, "\n")
+		at, ok := terminal(w)
+		if !ok {
+			return false
+		}
+		view, fits := demo.View(r.Result(), at.columns, at.rows, colored(w))
+		if !fits {
+			p.remove(w, at)
+			return false
+		}
+		p.draw(w, at, view)
 		select {
 		case <-r.Done():
-			io.WriteString(w, up()+clearBelow+showCursor)
-			return
+			p.remove(w, at)
+			return true
 		case <-every.C:
 		}
 	}
+}
+
+// A picture is text on a terminal that later text replaces. The cursor is in
+// the line below it, and hidden.
+type picture struct{ text string }
+
+const (
+	hideCursor, showCursor = "\x1b[?25l", "\x1b[?25h"
+	clearLine, clearBelow  = "\x1b[K", "\x1b[J"
+)
+
+func (p *picture) draw(w io.Writer, at size, text string) {
+	io.WriteString(w, hideCursor+p.top(at)+strings.ReplaceAll(text, "\n", clearLine+"\n")+clearBelow)
+	p.text = text
+}
+
+func (p *picture) remove(w io.Writer, at size) {
+	if p.text != "" {
+		io.WriteString(w, p.top(at)+clearBelow+showCursor)
+	}
+	p.text = ""
+}
+
+var paint = regexp.MustCompile("\x1b\\[[0-9]*m")
+
+// top moves the cursor to where the picture begins. A terminal that has become
+// narrower since has broken its lines.
+func (p *picture) top(at size) string {
+	rows := 0
+	for line := range strings.Lines(paint.ReplaceAllString(p.text, "")) {
+		rows += 1 + max(0, len(line)-2)/(at.columns+1)
+	}
+	if rows == 0 {
+		return "\r"
+	}
+	return fmt.Sprintf("\x1b[%dA\r", rows)
 }

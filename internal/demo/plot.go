@@ -85,7 +85,8 @@ func (c cell) mark(level int) rune {
 	return ' '
 }
 
-// axis counts seconds below the plot.
+// axis counts seconds below the plot. A number that does not fit below it is
+// left out.
 func (p plot) axis() []string {
 	const apart = 10
 	ticks, numbers := []byte(strings.Repeat("-", len(p.cells))), ""
@@ -95,7 +96,9 @@ func (p plot) axis() []string {
 		if i == 0 {
 			text += " s"
 		}
-		numbers += strings.Repeat(" ", i-len(numbers)) + text
+		if i == 0 || i+len(text) <= len(ticks) {
+			numbers += strings.Repeat(" ", i-len(numbers)) + text
+		}
 	}
 	return []string{string(ticks), numbers}
 }

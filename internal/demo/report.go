@@ -9,18 +9,20 @@ import (
 )
 
 // WriteReport writes what a demo showed: the statistics of both sides, the
-// plot, and what it says in words.
-func WriteReport(w io.Writer, r Result, color bool) error {
+// plot, and what it says in words, in width columns. Only tables may be wider:
+// they keep their numbers.
+func WriteReport(w io.Writer, r Result, width int, color bool) error {
+	width = min(max(width, leastColumn), Width)
 	var b strings.Builder
 	for _, side := range []Pacing{Burst, Even} {
 		s := StatsOf(side, r)
 		s.Hours = nil // they are all in one
-		if err := s.WriteTable(&b, Width); err != nil {
+		if err := s.WriteTable(&b, width); err != nil {
 			return err
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%s\n%s\n", Plot(r, color), strings.Join(wrap(Width, Words(r)...), "\n"))
+	fmt.Fprintf(&b, "%s\n%s\n", Plot(r, width, color), strings.Join(wrap(width, Words(r)...), "\n"))
 	_, err := io.WriteString(w, strings.TrimSpace(b.String())+"\n")
 	return err
 }

@@ -2,36 +2,64 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Width is the most columns anything here is drawn in.
-const Width = 100
+// Width is the most columns anything here is drawn in, Least what it takes to
+// draw both sides next to each other.
+const (
+	Width = 100
+	Least = 2*leastColumn + between
+)
 
-// between is what separates the sides.
-const between = 4
+const (
+	// between is what separates the sides.
+	between = 4
+	// leastColumn has room for what is counted above a side.
+	leastColumn = 28
+)
 
-// View draws a demo that is running, for a terminal of width columns.
-func View(r Result, width int, color bool) string {
-	width = min(max(width, 20), Width)
+// View draws a demo that is running, for a terminal of some columns and rows.
+// Where it does not fit whole, or would not before long, ok is false and it
+// must not be shown: what is redrawn would scroll by instead.
+func View(r Result, columns, rows int, color bool) (view string, ok bool) {
+	width := min(max(columns, Least), Width)
 	lines := append(wrap(width, told()), "", bar(r, width), "")
-	lines = append(lines, sides(r, width)...)
+	drawn, height := sides(r, width)
+	lines = append(lines, drawn...)
 	lines = append(lines, wrap(width, legend)...)
-	return paint(strings.Join(lines, "\n")+"\n", color)
+	// All clients start in the first second. And the cursor has a row below.
+	ok = len(lines)+max(0, Clients-height)+1 <= rows
+	for _, l := range lines {
+		ok = ok && len(l) <= columns
+	}
+	return paint(strings.Join(lines, "\n")+"\n", color), ok
 }
 
-// Plot draws what a demo showed: starts over time on both sides.
-func Plot(r Result, color bool) string {
-	return paint(strings.Join(append(sides(r, Width), legend), "\n")+"\n", color)
+// Plot draws what a demo showed in width columns: starts over time on both
+// sides, or on one below the other where the width is less than Least.
+func Plot(r Result, width int, color bool) string {
+	lines, _ := sides(r, width)
+	if width < Least {
+		burst, even := plotOf(r.Burst, r.Start, r.Of, width), plotOf(r.Even, r.Start, r.Of, width)
+		lines = slices.Concat(head(Burst, r), burst.lines(burst.height()), []string{""}, head(Even, r), even.lines(even.height()))
+	}
+	return paint(strings.Join(append(lines, wrap(width, legend)...), "\n")+"\n", color)
 }
 
 const legend = "o answered, x refused (429), by the second they were sent in"
 
 // told says what both sides know and what they meet.
 func told() string {
-	return fmt.Sprintf("Both sides are told %d requests a minute; their provider holds %d and gains one every %v.",
-		PerMinute, Bucket, time.Minute/PerMinute)
+	return fmt.Sprintf("Both sides are told %d requests a minute. Their provider keeps that limit as a %s.", PerMinute, bucket())
+}
+
+// bucket is the limit of the provider. It is no cap on how many requests are
+// in service together, and does not read like one.
+func bucket() string {
+	return fmt.Sprintf("bucket of %d tokens: a request takes one, and one comes back every %v", Bucket, time.Minute/PerMinute)
 }
 
 // bar shows how far the demo is.
@@ -45,19 +73,19 @@ func bar(r Result, width int) string {
 	return "[" + strings.Repeat("#", done) + strings.Repeat(".", room-done) + "]" + text
 }
 
-// sides draws both sides next to each other.
-func sides(r Result, width int) []string {
-	column := (width - between) / 2
+// sides draws both sides next to each other, and says how high their plots are.
+// Nothing is cut: where the width is too little, lines are longer.
+func sides(r Result, width int) (lines []string, height int) {
+	heads := map[Pacing][]string{Burst: head(Burst, r), Even: head(Even, r)}
+	column := max((width-between)/2, leastColumn, len(heads[Burst][1]), len(heads[Even][1]))
 	left, right := plotOf(r.Burst, r.Start, r.Of, column), plotOf(r.Even, r.Start, r.Of, column)
-	height := max(left.height(), right.height(), 1)
-	one := func(side Pacing, p plot) []string { return append(head(side, r), p.lines(height)...) }
-	a, b := one(Burst, left), one(Even, right)
-	lines := make([]string, len(a))
+	height = max(left.height(), right.height(), 1)
+	a, b := append(heads[Burst], left.lines(height)...), append(heads[Even], right.lines(height)...)
 	for i := range a {
-		l := clip(a[i], column)
-		lines[i] = strings.TrimRight(l+strings.Repeat(" ", column+between-len(l))+clip(b[i], column), " ")
+		gap := strings.Repeat(" ", column+between-len(a[i]))
+		lines = append(lines, strings.TrimRight(a[i]+gap+b[i], " "))
 	}
-	return lines
+	return lines, height
 }
 
 // head names a side and counts.
@@ -69,8 +97,6 @@ func head(side Pacing, r Result) []string {
 	}
 	return []string{string(side), counters}
 }
-
-func clip(line string, width int) string { return line[:min(len(line), width)] }
 
 // paint colours the marks of a plot. Only lines of marks hold nothing else.
 func paint(text string, color bool) string {
@@ -92,9 +118,16 @@ var painter = strings.NewReplacer(
 	"!", "\x1b[33m!\x1b[0m",
 )
 
-// Progress is one line about a demo that is running.
-func Progress(r Result) string {
-	b, e := StatsOf(Burst, r).Total, StatsOf(Even, r).Total
-	return fmt.Sprintf("%2d of %d s   burst: sent %d, ok %d, 429 %d   even: sent %d, ok %d, 429 %d",
-		int(r.Took.Seconds()), int(r.Of.Seconds()), b.Sent, b.OK, b.R429, e.Sent, e.OK, e.R429)
+// Progress says in a line how a demo is going, or in three where one does not
+// fit in width columns.
+func Progress(r Result, width int) string {
+	parts := []string{fmt.Sprintf("%2d of %d s", int(r.Took.Seconds()), int(r.Of.Seconds()))}
+	for _, side := range []Pacing{Burst, Even} {
+		t := StatsOf(side, r).Total
+		parts = append(parts, fmt.Sprintf("%s: sent %d, ok %d, 429 %d", side, t.Sent, t.OK, t.R429))
+	}
+	if line := strings.Join(parts, "   "); len(line) <= width {
+		return line
+	}
+	return strings.Join(parts, "\n  ")
 }

@@ -43,8 +43,9 @@ func seen(took time.Duration) Result {
 
 func TestView(t *testing.T) {
 	want := `
-Both sides are told 15 requests a minute; their provider
-holds 3 and gains one every 4s.
+Both sides are told 15 requests a minute. Their provider
+keeps that limit as a bucket of 3 tokens: a request takes
+one, and one comes back every 4s.
 
 [#######################.......................]  10 of 20 s
 
@@ -59,20 +60,53 @@ o   o   o                       o   o   o
 0 s       10                    0 s       10
 o answered, x refused (429), by the second they were sent in
 `
-	got := "\n" + View(seen(10*time.Second), 60, false)
-	if got != want {
-		t.Errorf("got%s\nwant%s", got, want)
+	view, ok := View(seen(10*time.Second), 60, 24, false)
+	if got := "\n" + view; got != want || !ok {
+		t.Errorf("%v, got%s\nwant%s", ok, got, want)
 	}
 }
 
-// A view fits every terminal, at every moment.
+// busy is a demo of which much is to be said.
+func busy(of time.Duration, n int) Result {
+	at := make([]float64, n)
+	for i := range at {
+		at[i] = of.Seconds() * float64(i) / float64(n)
+	}
+	failed := sent(Even, at, nil)
+	for i := range failed {
+		failed[i].Error = "lost"
+	}
+	return Result{Start: start, Of: of, Took: of, Burst: sent(Burst, at, at), Even: failed}
+}
+
+// A view says that it fits only where all of it does, and where it does not
+// nothing is cut for that.
 func TestViewFits(t *testing.T) {
-	for width := range 150 {
-		for _, of := range []time.Duration{time.Second, 45 * time.Second, time.Hour} {
-			for _, r := range []Result{{Start: start, Of: of}, {Start: start, Of: of, Took: of, Burst: seen(0).Burst, Even: seen(0).Even}} {
-				for line := range strings.Lines(View(r, width, false)) {
-					if n := len(strings.TrimRight(line, "\n")); n > max(20, min(width, Width)) {
-						t.Fatalf("width %d, %v: a line of %d: %q", width, of, n, line)
+	for _, of := range []time.Duration{time.Second, 45 * time.Second, time.Hour} {
+		for name, r := range map[string]Result{
+			"begun": {Start: start, Of: of},
+			"ended": {Start: start, Of: of, Took: of, Burst: seen(0).Burst, Even: seen(0).Even},
+			"busy":  busy(of, 100),
+		} {
+			whole, ok := View(r, Width, 1000, false)
+			if !ok {
+				t.Errorf("%s: %v: it does not fit a large terminal", name, of)
+			}
+			for _, columns := range []int{0, 1, 19, 39, Least - 1, Least, Least + 1, 73, 74, 79, 99, 100, 101, 200} {
+				for _, rows := range []int{0, 1, 8, 20, 21, 22, 23, 24, 39, 1000} {
+					view, ok := View(r, columns, rows, false)
+					high, wide := 0, 0
+					for line := range strings.Lines(view) {
+						high, wide = high+1, max(wide, len(line)-1)
+					}
+					if ok && (high >= rows || wide > columns) {
+						t.Fatalf("%s: %v: %d by %d does not fit %d by %d:\n%s", name, of, wide, high, columns, rows, view)
+					}
+					if !strings.Contains(whole, strings.TrimSpace(strings.SplitAfter(view, "even\n")[1][:leastColumn])) {
+						t.Fatalf("%s: %v: a heading was cut at %d columns:\n%s", name, of, columns, view)
+					}
+					if name == "begun" && ok != (columns >= Least && rows >= 22 || columns >= 74 && rows >= 21) {
+						t.Errorf("%s: %v: %d by %d: %v", name, of, columns, rows, ok)
 					}
 				}
 			}
@@ -80,8 +114,72 @@ func TestViewFits(t *testing.T) {
 	}
 }
 
+// What fits at the start fits the first second, in which all clients send and
+// most are refused.
+func TestViewFitsBeforeLong(t *testing.T) {
+	first := Result{Start: start, Of: Duration, Burst: sent(Burst, []float64{0, 0, 0}, []float64{0, 0, 0, 0, 0, 0, 0})}
+	if n := len(first.Burst); n != Clients {
+		t.Fatalf("%d of %d clients", n, Clients)
+	}
+	for rows := range 40 {
+		_, before := View(Result{Start: start, Of: Duration}, 79, rows, false)
+		if _, after := View(first, 79, rows, false); before != after {
+			t.Errorf("%d rows: it fits %v, then %v", rows, before, after)
+		}
+	}
+}
+
+// A number below a plot is whole or not there.
+func TestAxisNumbers(t *testing.T) {
+	for width := 1; width <= Width; width++ {
+		axis := plotOf(nil, start, time.Hour, width).axis()
+		if width >= 3 && len(axis[1]) > max(width, 3) {
+			t.Errorf("%d: %q", width, axis)
+		}
+	}
+}
+
+// Nothing anybody reads speaks of a cap on how many requests go together: the
+// limit is tokens that come back with time.
+func TestTheBucketIsNoCapOnConcurrency(t *testing.T) {
+	for _, text := range append(Words(seen(0)), told()) {
+		if strings.Contains(text, "at once") || strings.Contains(text, "at a time") || strings.Contains(text, "holds") {
+			t.Errorf("%q", text)
+		}
+		if strings.Contains(text, "bucket") && !strings.Contains(text, "a bucket of 3 tokens: a request takes one, and one comes back every 4s") {
+			t.Errorf("%q does not say what the bucket holds", text)
+		}
+	}
+}
+
+// The report too is drawn for the terminal; its tables take 78 columns.
+func TestReportFits(t *testing.T) {
+	for width := leastColumn; width < Least+1; width++ {
+		plot := Plot(seen(20*time.Second), width, false)
+		for line := range strings.Lines(plot) {
+			if len(line)-1 > width {
+				t.Fatalf("%d columns: a line of %d: %q", width, len(line)-1, line)
+			}
+		}
+		if !strings.Contains(plot, "sent 8   ok 5   429 3") || !strings.Contains(plot, "sent 3   ok 3   429 0\n") {
+			t.Errorf("%d columns:\n%s", width, plot)
+		}
+	}
+	for _, width := range []int{78, 79, 80, 90, 96, 97, 99, 100, 119} {
+		var b bytes.Buffer
+		if err := WriteReport(&b, seen(20*time.Second), width, false); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if len(line)-1 > min(width, Width) {
+				t.Fatalf("%d columns: a line of %d: %q", width, len(line)-1, line)
+			}
+		}
+	}
+}
+
 func TestColors(t *testing.T) {
-	plain, colored := Plot(seen(0), false), Plot(seen(0), true)
+	plain, colored := Plot(seen(0), Width, false), Plot(seen(0), Width, true)
 	if strings.Contains(plain, "\x1b") {
 		t.Errorf("control codes without colours: %q", plain)
 	}
@@ -114,7 +212,10 @@ func TestPlotOfAnHour(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	if got, want := Progress(seen(10*time.Second)), "10 of 20 s   burst: sent 8, ok 5, 429 3   even: sent 3, ok 3, 429 0"; got != want {
+	if got, want := Progress(seen(10*time.Second), 80), "10 of 20 s   burst: sent 8, ok 5, 429 3   even: sent 3, ok 3, 429 0"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := Progress(seen(10*time.Second), 39), "10 of 20 s\n  burst: sent 8, ok 5, 429 3\n  even: sent 3, ok 3, 429 0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -125,7 +226,7 @@ func TestWords(t *testing.T) {
 	one := Result{Burst: sent(Burst, []float64{0}, []float64{1}), Even: sent(Even, []float64{0}, []float64{1, 2})}
 	failed := Result{Burst: sent(Burst, []float64{0}, nil)}
 	failed.Burst[0].Error = "cut"
-	spread := "Both were told 15 a minute and neither sent more: the provider keeps that limit as a bucket of 3 that gains one every 4s, so what counts is how the requests are spread."
+	spread := "Both were told 15 a minute and neither sent more: the provider keeps that limit as a bucket of 3 tokens: a request takes one, and one comes back every 4s. What counts is how the requests are spread."
 	for _, c := range []struct {
 		name string
 		r    Result
@@ -154,7 +255,7 @@ func TestWords(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteReport(&b, seen(20*time.Second), false); err != nil {
+	if err := WriteReport(&b, seen(20*time.Second), Width, false); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -188,7 +289,8 @@ o answered, x refused (429), by the second they were sent in
 burst: 3 of 8 requests refused, all while under the limit of 15 a minute; 5 answered.
 even: none of 3 requests refused; 3 answered.
 Both were told 15 a minute and neither sent more: the provider keeps that limit as a bucket of 3
-that gains one every 4s, so what counts is how the requests are spread.
+tokens: a request takes one, and one comes back every 4s. What counts is how the requests are
+spread.
 `
 	if got := "\n" + b.String(); got != want {
 		t.Errorf("got%s\nwant%s", got, want)

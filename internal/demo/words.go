@@ -13,8 +13,8 @@ func Words(r Result) []string {
 	words := []string{side(Burst, burst), side(Even, even)}
 	if burst.R429 > 0 && even.R429 == 0 && max(burst.PeakPerMin, even.PeakPerMin) <= PerMinute {
 		words = append(words, fmt.Sprintf(
-			"Both were told %d a minute and neither sent more: the provider keeps that limit as a bucket of %d that gains one every %v, so what counts is how the requests are spread.",
-			PerMinute, Bucket, time.Minute/PerMinute))
+			"Both were told %d a minute and neither sent more: the provider keeps that limit as a %s. What counts is how the requests are spread.",
+			PerMinute, bucket()))
 	}
 	if r.Took < r.Of {
 		words = append(words, fmt.Sprintf("This is what was seen until it was ended after %v of %v.", r.Took.Round(time.Second), r.Of))
