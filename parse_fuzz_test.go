@@ -91,9 +91,6 @@ func FuzzRecord(f *testing.F) {
 		if json.Unmarshal(b, &r) != nil {
 			return
 		}
-		if overflown(r) {
-			t.Skip("what UnmarshalJSON does not refuse yet")
-		}
 		written, err := json.Marshal(r)
 		if err != nil {
 			t.Fatalf("%s was read as %+v and cannot be written: %v", b, r, err)
@@ -113,17 +110,4 @@ func rounded(r paceline.Record) paceline.Record {
 		*at = at.UTC().Truncate(time.Millisecond)
 	}
 	return r
-}
-
-// overflown is whether a record was read from what it cannot hold: an instant
-// that in UTC is beyond the years that are written, or more milliseconds than
-// a duration has, which leave others behind. Such text should not be read so;
-// this can go when it is not.
-func overflown(r paceline.Record) bool {
-	for _, at := range []time.Time{r.Arrived, r.Sent, r.Done} {
-		if y := at.UTC().Year(); y < 0 || y > 9999 {
-			return true
-		}
-	}
-	return r.Wait%time.Millisecond != 0 || r.Queued%time.Millisecond != 0
 }

@@ -2,6 +2,8 @@ package paceline
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -142,14 +144,14 @@ func (r *Record) UnmarshalJSON(b []byte) error {
 		Arrived: j.Arrived.time(), Sent: j.Sent.time(), Done: j.Done.time(),
 		Provider: j.Provider, Credential: j.Credential, Account: j.Account, Scope: j.Scope,
 		Tier: j.Tier, Model: j.Model, Status: j.Status, Class: j.Class,
-		Queued:  time.Duration(j.QueuedMs) * time.Millisecond,
+		Queued:  fromMs(j.QueuedMs),
 		NotSent: j.NotSent, Timeout: j.Timeout, Aborted: j.Aborted, Retry: j.Retry,
 		Cache: j.Cache, Saved: j.Saved,
 		Client: j.Client, Purpose: j.Purpose, Run: j.Run, Priority: j.Priority,
 		InTokens: j.InTokens, OutTokens: j.OutTokens, Error: j.Error,
 	}
 	if j.WaitMs != nil {
-		r.Told, r.Wait = true, time.Duration(*j.WaitMs)*time.Millisecond
+		r.Told, r.Wait = true, fromMs(*j.WaitMs)
 	}
 	if j.UnderLimit != nil {
 		r.Evidence = &Evidence{UnderLimit: *j.UnderLimit, Adapted: j.RateAdapted}
@@ -187,4 +189,19 @@ func (i instant) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Time(i).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-func (i *instant) UnmarshalJSON(b []byte) error { return (*time.Time)(i).UnmarshalJSON(b) }
+func (i *instant) UnmarshalJSON(b []byte) error {
+	if err := (*time.Time)(i).UnmarshalJSON(b); err != nil {
+		return err
+	}
+	// Beyond these years it could not be written again, in UTC.
+	if y := time.Time(*i).UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("instant %s is beyond the years 0 to 9999 of UTC", b)
+	}
+	return nil
+}
+
+// fromMs is ms milliseconds, or the longest duration where that is longer.
+func fromMs(ms int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
+}
