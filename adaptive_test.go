@@ -78,10 +78,7 @@ func TestBurstLowersOnce(t *testing.T) {
 		}
 		r := newRig(t, stub.Config{Script: script}, paceline.Provider{Limits: paceline.Limits{MaxPerMinute: 1000, Pacing: paceline.Burst}})
 		// The refusals come when all twenty have been sent.
-		r.Base = answers(func(req *http.Request) (*http.Response, error) {
-			time.Sleep(sec / 10)
-			return r.stub.RoundTrip(req)
-		})
+		r.Base = r.far(sec / 10)
 		r.together(20)
 		if fs, adapted := factors(r); len(fs) != 20 || adapted != 1 || fs[19] != 0.7 {
 			t.Errorf("%d refusals, factors %v, %d adapted; want one decrease", len(fs), fs, adapted)
@@ -206,6 +203,19 @@ func TestEvidence(t *testing.T) {
 		}
 		if e == nil || !e.UnderLimit || e.Sent60s != 5 || e.Sent1s != 1 {
 			t.Errorf("evidence %+v; want under limit, 5 in the minute, 1 in the second", e)
+		}
+	})
+}
+
+// P-116: a refusal that comes later than the span counts back holds the refused
+// attempt all the same.
+func TestLateRefusalCountsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(sec)}}, paceline.Provider{Retry: paceline.Retry{Max: -1}})
+		r.Base = r.far(90 * sec)
+		r.chat(t.Context()).want(t, 429)
+		if e := r.logged()[0].Evidence; e == nil || e.Sent60s != 1 || e.Sent1s != 1 {
+			t.Errorf("evidence %+v; want the refused attempt itself", e)
 		}
 	})
 }

@@ -81,6 +81,9 @@ func TestBodies(t *testing.T) {
 			if b != nil && b.closed.Load() == 0 {
 				t.Error("the body was not closed")
 			}
+			if res != nil {
+				res.Body.Close()
+			}
 			if name == "100 MB" && got.Load() != 100<<20 {
 				t.Errorf("%d bytes arrived", got.Load())
 			}
@@ -141,10 +144,16 @@ func TestBodyIsReplayed(t *testing.T) {
 				})
 				req := chatRequest(t.Context())
 				want, _ := io.ReadAll(req.Body)
-				req.Body = io.NopCloser(bytes.NewReader(want))
+				given := &body{Reader: bytes.NewReader(want)}
+				req.Body = given
 				if !tt.getBody {
 					req.GetBody = nil
 				}
+				defer func() {
+					if given.closed.Load() == 0 {
+						t.Error("the body was not closed")
+					}
+				}()
 				res, err := r.RoundTrip(req)
 				if err != nil || res.StatusCode != tt.status {
 					t.Fatalf("came to %v, %v", res, err)

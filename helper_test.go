@@ -112,6 +112,15 @@ func request(ctx context.Context, method, url, body string, header ...string) *h
 	return req
 }
 
+// far is the stand-in provider at a distance: each request takes a while to
+// reach it.
+func (r *rig) far(transit time.Duration) http.RoundTripper {
+	return sink(func(req *http.Request) (*http.Response, error) {
+		time.Sleep(transit)
+		return r.stub.RoundTrip(req)
+	})
+}
+
 // together makes n calls at once and returns what each came to.
 func (r *rig) together(n int, header ...string) []reply {
 	replies := make([]reply, n)

@@ -107,16 +107,15 @@ func TestImpatientBehindPatient(t *testing.T) {
 // P-87: a later refusal with a smaller wait does not shorten a pause.
 func TestPauseIsNeverShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, stub.Config{
-			Script: []stub.Step{told(60 * sec), told(5 * sec)}, Service: 0,
-		}, paceline.Provider{})
+		r := newRig(t, stub.Config{Script: []stub.Step{told(60 * sec), told(5 * sec)}}, paceline.Provider{})
+		r.Base = r.far(sec / 10) // both are sent before either is refused
 		start := time.Now()
 		for _, a := range r.together(2) {
 			a.want(t, 200)
 		}
 		at := r.sent(start)
-		if len(at) != 4 || at[2] < 60*sec {
-			t.Errorf("sent at %s; want nothing before 60 s", secs(at))
+		if len(at) != 4 || at[1] != 0 || at[2] < 60*sec {
+			t.Errorf("sent at %s; want two at once and nothing more before 60 s", secs(at))
 		}
 	})
 }

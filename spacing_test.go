@@ -29,6 +29,20 @@ func TestSpacingAfterARefusal(t *testing.T) {
 	})
 }
 
+// S-21: a success shortens the spacing for those who wait already.
+func TestSuccessWakesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(8 * sec)}, Service: 3 * sec}, paceline.Provider{})
+		start := time.Now()
+		go r.chat(t.Context())
+		synctest.Wait()
+		r.together(3)
+		// The probe goes at 8 s and counts as admitted at 10 s; the answer at
+		// 19 s halves the spacing, the one at 23 s halves it again.
+		wantInstants(t, r.sent(start), 0, 8*sec, 16*sec, 20*sec, 23*sec)
+	})
+}
+
 // S-24: where nothing is told, spacing starts at two seconds and doubles with
 // each refusal, up to thirty.
 func TestSilentSpacing(t *testing.T) {
@@ -76,6 +90,36 @@ func TestSpacingIsTheKeys(t *testing.T) {
 		}
 		if a := r.chat(t.Context()); a.took != 8*sec {
 			t.Errorf("the next call of the key took %v, want 8 s", a.took)
+		}
+	})
+}
+
+// L-82: where no rate is declared a model has a line of its own, whatever the
+// date or case of its name.
+func TestModelsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(8 * sec)}}, paceline.Provider{})
+		took := func(model string) time.Duration {
+			start := time.Now()
+			res, err := r.RoundTrip(request(t.Context(), "POST", base+"/chat/completions", `{"model":"`+model+`"}`, "X-Paceline-Max-Wait", "1s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != 200 {
+				return -1
+			}
+			return time.Since(start)
+		}
+		if d := took("large-2026-01-31"); d != -1 {
+			t.Fatalf("the refused one took %v", d)
+		}
+		for model, want := range map[string]time.Duration{
+			"Large": -1, "large-20250514": -1, "large@20250514": -1, "small": 0, "large-2": 0, "": 0,
+		} {
+			if d := took(model); d != want {
+				t.Errorf("%q took %v while large is paused, want %v", model, d, want)
+			}
 		}
 	})
 }

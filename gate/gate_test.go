@@ -142,6 +142,62 @@ func TestReleaseWakesInTurn(t *testing.T) {
 	})
 }
 
+// Where the line that has waited longest cannot use a freed place, the next one
+// is asked.
+func TestFreedPlaceIsOfferedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, b := gate.New(memory.New()), newBook()
+		p := places("shared", 1)
+		enter := func(name string, limits ...limiter.Limit) gate.Grant {
+			a := ask(name, limits...)
+			a.Started = func(time.Time) { b.note(name) }
+			grant, err := g.Enter(t.Context(), a)
+			if err != nil {
+				t.Error(err)
+			}
+			return grant
+		}
+		enter("first", window("hourly", 1, time.Hour)) // its window is used up
+		holder := enter("holder", p)
+		go enter("first", p, window("hourly", 1, time.Hour))
+		synctest.Wait()
+		go enter("second", p)
+		time.Sleep(5 * time.Second)
+		if err := g.Release(t.Context(), holder, true); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.want(t, "first@0s", "holder@0s", "second@5s")
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// Who is cancelled in the instant of its turn takes nothing.
+func TestCancelledInItsTurn(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate.New(memory.New())
+			holder, err := g.Enter(t.Context(), ask("k", places("p", 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			a := ask("k", places("p", 1))
+			a.Started = func(time.Time) { t.Error("started after it was cancelled") }
+			done := make(chan error)
+			go func() { _, err := g.Enter(ctx, a); done <- err }()
+			synctest.Wait()
+			cancel()
+			if err := g.Release(t.Context(), holder, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
 // A place released while the head is being refused is not missed.
 func TestReleaseDuringAnAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -268,6 +268,19 @@ func TestOneAnswerTeachesOnce(t *testing.T) {
 	}
 }
 
+// P-96: a refusal of a request sent before the factor was lowered does not lower
+// it again, however late it comes.
+func TestLateRefusalLowersNothing(t *testing.T) {
+	s := &budget.State{}
+	r := rules(policy.Limits{MaxPerMinute: 60})
+	refused := func(sent, now time.Duration) bool {
+		return r.Learn(s, policy.Answer{Sent: t0.Add(sent), Now: t0.Add(now), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
+	}
+	if !refused(0, sec) || refused(0, 20*sec) || !refused(2*sec, 21*sec) {
+		t.Errorf("the factor is %v; want one decrease for the two sent at 0, and one for the one sent after it", s.Factor.Value)
+	}
+}
+
 // Nothing is learned where nobody wants adaptation, a rate is declared, or a
 // reading names the limit.
 func TestWhoDoesNotLearn(t *testing.T) {
