@@ -73,6 +73,32 @@ func TestWaitBeyondPatience(t *testing.T) {
 	})
 }
 
+// What comes during a pause and did not make it is nobody else's answer.
+func TestHeldRefusalIsTheOneThatPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(700 * sec), {Status: 404}}}, paceline.Provider{})
+		r.Base = r.far(sec)
+		r.together(2)
+		if a := r.chat(t.Context()); a.status != 429 || a.header.Get("X-Paceline-Refused") != "pause" {
+			t.Errorf("a later caller got %d %v", a.status, a.header)
+		}
+	})
+}
+
+// A wait that nobody means, of a year, closes the key for no longer than one
+// that was not stated.
+func TestAbsurdWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(365 * 24 * time.Hour)}}, paceline.Provider{})
+		if a := r.chat(t.Context()); a.status != 429 || a.took != 0 {
+			t.Errorf("came to %d after %v", a.status, a.took)
+		}
+		if a := r.chat(t.Context()); a.status != 200 || a.took > 3*sec {
+			t.Errorf("the next came to %d after %v", a.status, a.took)
+		}
+	})
+}
+
 // P-85: who waits for capacity waits out any pause, and its refusals are not
 // counted.
 func TestWaitForCapacity(t *testing.T) {
@@ -200,6 +226,22 @@ func TestDeadlineThatCannotBeMet(t *testing.T) {
 		synctest.Wait()
 		if n := len(r.sent(time.Now())); n != 3 {
 			t.Errorf("%d started, want all three that could be in time", n)
+		}
+	})
+}
+
+// One that was refused because too many ran goes when one of ours has ended,
+// without waiting its backoff out.
+func TestRefusedForAPlaceGoesWhenOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Concurrent: 1, Service: sec / 2, RetryAfter: stub.RetryAfterNone}, paceline.Provider{})
+		start := time.Now()
+		for _, a := range r.together(2) {
+			a.want(t, 200)
+		}
+		wantInstants(t, r.sent(start), 0, 0, sec/2)
+		if recs := r.logged(); len(recs) != 3 {
+			t.Errorf("%d attempts, want one refused and two answered", len(recs))
 		}
 	})
 }

@@ -29,6 +29,7 @@ type Gate struct {
 	mu       sync.Mutex
 	lines    map[string]*line
 	released uint64 // counts releases
+	joined   uint64 // numbers the waiters, for arrivals of one instant
 }
 
 // New returns a gate in front of a limiter.

@@ -172,32 +172,6 @@ func TestFreedPlaceIsOfferedOn(t *testing.T) {
 	})
 }
 
-// Who is cancelled in the instant of its turn takes nothing.
-func TestCancelledInItsTurn(t *testing.T) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			g := gate.New(memory.New())
-			holder, err := g.Enter(t.Context(), ask("k", places("p", 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			a := ask("k", places("p", 1))
-			a.Started = func(time.Time) { t.Error("started after it was cancelled") }
-			done := make(chan error)
-			go func() { _, err := g.Enter(ctx, a); done <- err }()
-			synctest.Wait()
-			cancel()
-			if err := g.Release(t.Context(), holder, true); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-done; !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v", err)
-			}
-		})
-	}
-}
-
 // A place released while the head is being refused is not missed.
 func TestReleaseDuringAnAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

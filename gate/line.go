@@ -18,8 +18,7 @@ import (
 type line struct {
 	key     string
 	waiting waiters
-	joined  uint64 // numbers the waiters, for arrivals of one instant
-	active  int    // granted and not released
+	active  int // granted and not released
 	// asking is the waiter whose question is being answered. A retry that
 	// joins in front meanwhile asks after it.
 	asking *waiter
@@ -180,8 +179,8 @@ func (g *Gate) join(w *waiter) *line {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.line(w.ask.Key)
-	l.joined++
-	w.seq = l.joined
+	g.joined++
+	w.seq = g.joined
 	heap.Push(&l.waiting, w)
 	return l
 }

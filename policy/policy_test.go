@@ -268,6 +268,21 @@ func TestOneAnswerTeachesOnce(t *testing.T) {
 	}
 }
 
+// P-87: a pause is made longer by a later refusal, never shorter, by whatever
+// it is made.
+func TestPausesOnlyGrow(t *testing.T) {
+	s := &budget.State{}
+	r := rules(policy.Limits{})
+	for _, step := range []struct{ wait, until time.Duration }{
+		{60 * sec, 60 * sec}, {5 * sec, 60 * sec}, {0, 60 * sec}, {61 * sec, 61 * sec},
+	} {
+		r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: step.wait > 0, Wait: step.wait}})
+		if got := s.Pause.Until.Sub(t0); got != step.until {
+			t.Errorf("after %v was asked for the pause lasts %v, want %v", step.wait, got, step.until)
+		}
+	}
+}
+
 // P-96: a refusal of a request sent before the factor was lowered does not lower
 // it again, however late it comes.
 func TestLateRefusalLowersNothing(t *testing.T) {
