@@ -62,8 +62,9 @@ type attempt struct {
 	answered    time.Time
 	reading     dialect.Reading
 	// body is the beginning of a refusal's body, whole where it ended in it.
-	body  []byte
-	whole bool
+	body   []byte
+	whole  bool
+	pauses bool // its head says that it may pause the key
 
 	mu     sync.Mutex
 	renew  *time.Timer
@@ -91,6 +92,11 @@ func (c *call) send(grant gate.Grant) *attempt {
 	a.total = &alarm{attempt: a, after: c.entry.Total, cause: errCapped}
 	a.total.set()
 
+	defer func() {
+		if a.answered.IsZero() { // Base has panicked
+			a.settle(errors.New("sending panicked"))
+		}
+	}()
 	a.exchange()
 	a.answered = time.Now()
 	a.read()
@@ -119,6 +125,14 @@ func (a *attempt) exchange() {
 	heading.set()
 	defer heading.stop()
 	a.res, a.err = c.transport.base().RoundTrip(out)
+	if a.res != nil {
+		if a.res.Header == nil {
+			a.res.Header = http.Header{}
+		}
+		if a.res.Body == nil {
+			a.res.Body = http.NoBody
+		}
+	}
 }
 
 // read says what the answer means, or what its absence does.
@@ -140,10 +154,14 @@ func (a *attempt) read() {
 		return
 	}
 	h := dialect.Head{Status: a.res.StatusCode, Header: a.res.Header, Received: a.answered, Model: a.call.demand.Model}
-	if date, err := http.ParseTime(a.res.Header.Get("Date")); err == nil {
-		h.Date = date
+	if said := a.res.Header.Get("Date"); said != "" {
+		h.Date, _ = http.ParseTime(said)
 	}
 	if h.Status >= 400 {
+		a.pauses = a.call.kind != dialect.Catalog && (h.Status == http.StatusTooManyRequests || h.Status >= 500)
+		if a.pauses {
+			a.unread()
+		}
 		a.readRefusal()
 	}
 	a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
@@ -152,6 +170,12 @@ func (a *attempt) read() {
 		a.call.transport.warn("a stated wait is too long to be meant", errors.New(a.reading.Why))
 		a.reading.Told, a.reading.Wait = false, 0
 	}
+}
+
+// unread keeps others of the key from being sent while an answer is read whose
+// head may state a wait: only its body says what for. learn lets them go.
+func (a *attempt) unread() {
+	a.call.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { s.Unread++; return false })
 }
 
 // stale reports whether the attempt was lost with a connection that its server
@@ -189,10 +213,13 @@ func (a *attempt) learn() {
 	if c.kind == dialect.Catalog || a.left {
 		return
 	}
-	key := c.key.String()
+	key := c.name
 	activity := c.home.gate.Activity(key)
 	var l policy.Lesson
 	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {
+		if a.pauses {
+			s.Unread--
+		}
 		l = c.rules.Learn(s, policy.Answer{
 			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
@@ -212,7 +239,7 @@ func (a *attempt) learn() {
 			c.home.hold(c.key, held, until)
 		}
 	}
-	if l.Eased {
+	if l.Moved || a.pauses {
 		c.home.gate.Wake(key)
 	}
 }

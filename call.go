@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type call struct {
 	kind       dialect.Kind
 	demand     dialect.Demand
 	key        callerKey
+	name       string // of the key
 	credential string // a name that may be logged
 	caller     *budget.Caller
 	rules      policy.Rules
@@ -67,6 +69,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	if most <= 0 {
 		most = defaultMaxReplay
 	}
+	most = min(most, math.MaxInt64-1) // readPayload reads one byte more
 	var head []byte
 	if c.payload, head, err = readPayload(req, most); err != nil {
 		return nil, err
@@ -79,8 +82,15 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 		c.key.scope = scopeOther
 		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	}
-	c.rules.Bucket = c.key.bucket
-	c.caller = t.home.book.Caller(c.key.String(), c.arrived)
+	c.name = c.key.String()
+	requests, places := c.name+"/"+policy.Requests, c.name+"/"+policy.Places
+	c.rules.Bucket = func(unit string) string {
+		if unit == policy.Places {
+			return places
+		}
+		return requests
+	}
+	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
 }
 
@@ -170,12 +180,12 @@ func (c *call) judge(a *attempt) policy.Verdict {
 // bears reports whether the caller is patient enough for another attempt, as
 // far as one can say now: a refusal is better handed back whole than held.
 func (c *call) bears(v policy.Verdict, now time.Time) bool {
-	p := c.plan(now, c.home.gate.Activity(c.key.String()))
+	p := c.plan(now, c.home.gate.Activity(c.name))
 	if most := c.rules.Retry.Patience(); p.Paused && most >= 0 && p.NotBefore.Sub(now) > most {
 		return false
 	}
 	earliest := v.NotBefore
-	if p.NotBefore.After(earliest) {
+	if p.Paused && p.NotBefore.After(earliest) {
 		earliest = p.NotBefore
 	}
 	return c.deadline.IsZero() || !earliest.After(c.deadline)

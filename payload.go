@@ -2,6 +2,7 @@ package paceline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,12 +47,22 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 			return nil, nil, fmt.Errorf("paceline: reading the request's body: %w", err)
 		}
 		defer look.Close()
-		if head, err = io.ReadAll(io.LimitReader(look, most)); err != nil {
+		var buf bytes.Buffer
+		buf.Grow(int(max(0, min(req.ContentLength, most, defaultMaxReplay))) + bytes.MinRead)
+		if _, err := buf.ReadFrom(io.LimitReader(look, most)); err != nil {
 			return nil, nil, fmt.Errorf("paceline: reading the request's body: %w", err)
 		}
-		return p, head, nil
+		return p, buf.Bytes(), nil
 	}
+	// A body that does not come is given up with the request's context.
+	ctx := req.Context()
+	stop := context.AfterFunc(ctx, func() { req.Body.Close() })
+	defer stop()
 	read, err := io.ReadAll(io.LimitReader(req.Body, most+1))
+	if ctx.Err() != nil {
+		req.Body.Close()
+		return nil, nil, ctx.Err()
+	}
 	if err != nil {
 		req.Body.Close()
 		return nil, nil, fmt.Errorf("paceline: reading the request's body: %w", err)

@@ -43,7 +43,7 @@ func (a *attempt) settle(cause error) {
 			r.Status, r.Timeout, running = http.StatusGatewayTimeout, true, true
 			r.Error = cause.Error()
 		case errors.Is(cause, errLeft):
-			r.Status, r.Aborted, running = statusClientLeft, true, true
+			r.Status, r.Aborted, running = statusClientLeft, true, !a.unconnected.Load()
 		default:
 			r.Error = cause.Error()
 		}

@@ -121,10 +121,9 @@ func (s *stream) Close() error {
 		return nil
 	}
 	if !read && (!s.events || finished(tail)) {
-		late := &alarm{attempt: s.attempt, after: linger, cause: errLeft}
-		late.set()
+		late := time.AfterFunc(linger, func() { s.attempt.cancel(errLeft); s.body.Close() })
 		n, err := io.Copy(io.Discard, io.LimitReader(s.body, 64<<10))
-		late.stop()
+		late.Stop()
 		if err == nil && n < 64<<10 || s.events {
 			s.attempt.settle(nil)
 		}

@@ -144,7 +144,7 @@ func (c *call) enter() (gate.Grant, error) {
 	}
 	c.queuedSince = time.Now()
 	return c.home.gate.Enter(c.ctx, gate.Ask{
-		Key:       c.key.String(),
+		Key:       c.name,
 		Arrived:   c.arrived,
 		Hold:      c.hold(),
 		NotBefore: c.notBefore,
@@ -167,6 +167,9 @@ const (
 func (c *call) hold() time.Duration {
 	if c.home.gate.Renews() {
 		return holdFor
+	}
+	if c.entry.Total <= 0 {
+		return 24 * time.Hour
 	}
 	return max(holdFor, c.entry.Total+c.entry.AbortHold)
 }

@@ -92,7 +92,7 @@ func TestMerge(t *testing.T) {
 	}
 	b := budget.State{
 		Pause:   budget.Pause{Until: at(time.Hour), Reason: budget.Quota},
-		Probe:   budget.Probe{Needed: true},
+		Probe:   budget.Probe{Needed: true, Changed: at(1)},
 		Factor:  budget.Factor{Value: 0.7, Changed: at(1), Refused: at(3)},
 		Rate:    budget.Rate{PerSecond: 2, Changed: at(2)},
 		Places:  budget.Places{N: 3, Changed: at(1)},

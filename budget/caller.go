@@ -11,6 +11,7 @@ import (
 const (
 	readEvery  = 50 * time.Millisecond
 	writeEvery = 100 * time.Millisecond
+	patience   = 250 * time.Millisecond // with a store that does not answer
 )
 
 // A Book holds the caller keys of one process. The zero value keeps them in
@@ -68,6 +69,7 @@ type Caller struct {
 	starts  Starts
 	read    time.Time // when the store was last read
 	written time.Time
+	told    Pause // the latest that was written
 	dirty   bool
 	used    time.Time
 }
@@ -108,7 +110,9 @@ func (c *Caller) refresh(now time.Time) {
 		return
 	}
 	c.read = now
-	raw, err := c.book.Store.Get(context.Background(), c.key)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	raw, err := c.book.Store.Get(ctx, c.key)
 	if err != nil {
 		c.fault(err)
 		return
@@ -118,19 +122,22 @@ func (c *Caller) refresh(now time.Time) {
 		c.fault(err)
 		return
 	}
-	ramp := c.state.Ramp
+	ramp, unread := c.state.Ramp, c.state.Unread
 	c.state = Merge(c.state, stored)
-	c.state.Ramp = ramp
+	c.state.Ramp, c.state.Unread = ramp, unread
 }
 
 // flush writes what changed. Between two writes changes gather; the next use
 // of the caller carries them.
 func (c *Caller) flush(now time.Time) {
-	if !c.dirty || c.book.Store == nil || !c.written.IsZero() && now.Sub(c.written) < writeEvery {
+	urgent := c.state.Pause != c.told // nobody may send into it
+	if !c.dirty || c.book.Store == nil || !urgent && now.Sub(c.written) < writeEvery {
 		return
 	}
-	c.written, c.dirty = now, false
-	err := c.book.Store.Update(context.Background(), c.key, func(old []byte) []byte {
+	c.written, c.told, c.dirty = now, c.state.Pause, false
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := c.book.Store.Update(ctx, c.key, func(old []byte) []byte {
 		merged := c.state
 		if stored, err := Decode(old, now); err == nil {
 			merged = Merge(c.state, stored)

@@ -27,6 +27,8 @@ type State struct {
 
 	// Ramp concerns the requests waiting in this process and is not shared.
 	Ramp Ramp `json:"-"`
+	// Unread counts refusals whose body is being read in this process.
+	Unread int `json:"-"`
 }
 
 // A Pause closes the caller key until an instant.
@@ -75,7 +77,8 @@ type Probe struct {
 	// Needed until a request sent after the pause has been admitted.
 	Needed bool `json:"needed,omitempty"`
 	// Sent is when the probe under way was sent, zero while there is none.
-	Sent time.Time `json:"sent,omitzero"`
+	Sent    time.Time `json:"sent,omitzero"`
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 // An Episode runs from a refusal to the first admission after it.

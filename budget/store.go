@@ -55,7 +55,7 @@ func (s *State) sane(now time.Time) {
 	for _, t := range []*time.Time{
 		&s.Episode.Began, &s.Episode.Ended, &s.Episode.Changed, &s.Episode.Since,
 		&s.Factor.Changed, &s.Factor.Refused,
-		&s.Rate.Changed, &s.Rate.Since, &s.Spacing.Changed, &s.Places.Changed,
+		&s.Rate.Changed, &s.Rate.Since, &s.Spacing.Changed, &s.Places.Changed, &s.Probe.Changed,
 	} {
 		if t.After(now) {
 			*t = now
@@ -71,7 +71,7 @@ func (s *State) sane(now time.Time) {
 		s.Factor.Value = 0
 	}
 	if !(s.Rate.PerSecond > 0 && s.Rate.PerSecond < 1e9) {
-		s.Rate = Rate{}
+		s.Rate = Rate{Changed: s.Rate.Changed} // forgotten, for all
 	}
 	s.Rate.Refused = max(0, s.Rate.Refused)
 	s.Rate.Admitted, s.Rate.Used = max(0, s.Rate.Admitted), max(0, s.Rate.Used)
@@ -97,13 +97,13 @@ func (s *State) sane(now time.Time) {
 func Merge(a, b State) State {
 	m := a
 	if b.Pause.Until.After(a.Pause.Until) {
-		m.Pause, m.Probe = b.Pause, b.Probe
+		m.Pause = b.Pause
+	}
+	if b.Probe.Changed.After(a.Probe.Changed) {
+		m.Probe = b.Probe
 	}
 	if b.Episode.Changed.After(a.Episode.Changed) {
 		m.Episode = b.Episode
-		if b.Pause.Until.Equal(a.Pause.Until) {
-			m.Probe = b.Probe
-		}
 	}
 	if b.Factor.Changed.After(a.Factor.Changed) {
 		m.Factor = b.Factor

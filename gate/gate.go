@@ -43,9 +43,7 @@ type Ask struct {
 	Key string
 	// Arrived orders the line. A retry keeps the arrival of its request.
 	Arrived time.Time
-	// Cost is what the request counts in windows, Hold how long its places
-	// last without a renewal.
-	Cost int
+	// Hold is how long its places last without a renewal.
 	Hold time.Duration
 	// NotBefore is a wait of this request alone. It stands outside the line
 	// until then, or with OrRelease until another request of the key ends.
@@ -143,15 +141,15 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		return Grant{}, false, time.Time{}, nil
 	}
 	if plan.NotBefore.After(now) {
-		b := block{firm: plan.NotBefore, closed: plan.Closed, limits: plan.Limits, why: plan.Why}
+		b := block{closed: plan.Closed, limits: plan.Limits[:len(plan.Limits)-plan.Passing], why: plan.Why}
 		if plan.Paused {
-			b.pause = plan.NotBefore
+			b.firm, b.pause = plan.NotBefore, plan.NotBefore
 		}
 		g.blocked(l, w, b, released)
 		return Grant{}, false, plan.NotBefore, w.bears(b, now)
 	}
 	d, err := g.limiter.Acquire(ctx, limiter.Request{
-		Key: w.ask.Key, Limits: plan.Limits, Cost: w.ask.Cost, Hold: w.ask.Hold,
+		Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
 	})
 	if err != nil {
 		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
@@ -164,7 +162,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
 	now = time.Now()
-	b := block{refused: d.Refused, limits: plan.Limits, why: describe(d.Refused, plan.Limits)}
+	b := block{refused: d.Refused, limits: plan.Limits[:len(plan.Limits)-plan.Passing], why: describe(d.Refused, plan.Limits)}
 	for _, f := range d.Refused {
 		// What is said of a place is the latest instant, and so not firm.
 		at := now.Add(f.RetryAt.Sub(d.Now))
@@ -241,6 +239,9 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 			l.wakeHead()
 		}
 		g.drop(l)
+	}
+	if len(grant.places) == 0 {
+		return err
 	}
 	var woken []*line
 	for _, l := range g.lines {

@@ -23,9 +23,6 @@ type line struct {
 	// joins in front meanwhile asks after it.
 	asking *waiter
 	block  block // what the last ask met
-	// unjudged are those with a deadline who joined while nothing was known
-	// of how fast the line moves.
-	unjudged []*waiter
 	// apart are those who wait by themselves for a request of this line to end.
 	apart []*waiter
 	// then are lines to wake once this one has asked.
@@ -68,6 +65,9 @@ type waiter struct {
 	index int
 	kick  chan struct{} // told to look again
 	freed bool          // a request has ended for it
+	// unjudged where it has a deadline and looked while nothing was known of
+	// how fast the line moves.
+	unjudged bool
 }
 
 func (w *waiter) compare(o *waiter) int {
@@ -240,10 +240,12 @@ func (g *Gate) blocked(l *line, w *waiter, b block, released uint64) {
 	defer g.mu.Unlock()
 	news := !b.pause.Equal(l.block.pause)
 	if b.limits != nil {
-		for _, o := range l.unjudged {
-			o.look()
+		for _, o := range l.waiting {
+			if o.unjudged {
+				o.unjudged = false
+				o.look()
+			}
 		}
-		l.unjudged = nil
 	}
 	l.block = b
 	if g.released != released && (b.full || len(b.refused) > 0) {
@@ -275,7 +277,7 @@ func (g *Gate) behind(l *line, w *waiter) error {
 		return err
 	}
 	if l.block.limits == nil {
-		l.unjudged = append(l.unjudged, w)
+		w.unjudged = true
 		return nil
 	}
 	n := 0

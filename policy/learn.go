@@ -33,12 +33,12 @@ type Lesson struct {
 	Factor float64
 	// Changed is true where other processes should know.
 	Changed bool
-	// Eased is true where the next request may perhaps start sooner.
-	Eased bool
+	// Moved is true where the next request may start at another instant.
+	Moved bool
 }
 
-// eases are the parts of a state that hold requests up.
-type eases struct {
+// holds are the parts of a state that hold requests up.
+type holds struct {
 	pause   budget.Pause
 	probe   budget.Probe
 	spacing time.Duration
@@ -46,14 +46,14 @@ type eases struct {
 	places  int
 }
 
-func easesOf(s *budget.State) eases {
-	return eases{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
+func holdsOf(s *budget.State) holds {
+	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
 }
 
 // Learn takes in an answer. Each rule is a few lines of its own below; all of
 // them obey that one answer teaches once.
 func (r Rules) Learn(s *budget.State, a Answer) Lesson {
-	before := easesOf(s)
+	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
 	if !a.Lost {
@@ -63,7 +63,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {
 		until := a.Now.Add(told.Wait)
 		l.ThrottleUntil = until
-		l.Changed = r.pause(s, until, reasons[told.Class], budget.Told) || l.Changed
+		l.Changed = r.pause(s, a.Now, until, reasons[told.Class], budget.Told) || l.Changed
 	}
 	l.Paused = !l.ThrottleUntil.IsZero()
 	switch g := a.Reading; g.Class {
@@ -90,7 +90,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 		l.Paused, l.Changed = true, true
 	case dialect.Billing:
 		// One request a minute may find out whether somebody has paid.
-		r.pause(s, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
+		r.pause(s, a.Now, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
 		l.Paused, l.Changed = true, true
 	case dialect.Overloaded:
 		r.overloaded(s, a)
@@ -100,7 +100,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 		r.resetProbe(s, a)
 	}
 	l.Factor = r.factor(s, a.Now)
-	l.Eased = easesOf(s) != before
+	l.Moved = holdsOf(s) != before
 	return l
 }
 
@@ -118,11 +118,11 @@ func pauses(g dialect.Reading) bool {
 }
 
 // pause closes the key until an instant, and has a probe look afterwards.
-func (r Rules) pause(s *budget.State, until time.Time, why budget.Reason, by budget.Source) bool {
+func (r Rules) pause(s *budget.State, now, until time.Time, why budget.Reason, by budget.Source) bool {
 	if !s.Pause.Extend(until, why, by) {
 		return false
 	}
-	s.Probe = budget.Probe{Needed: true}
+	s.Probe = budget.Probe{Needed: true, Changed: now}
 	return true
 }
 
@@ -134,7 +134,7 @@ func probed(s *budget.State, a Answer) bool {
 // resetProbe lets the next request probe where this one found nothing out.
 func (r Rules) resetProbe(s *budget.State, a Answer) {
 	if probed(s, a) {
-		s.Probe.Sent = time.Time{}
+		s.Probe.Sent, s.Probe.Changed = time.Time{}, a.Now
 	}
 }
 
@@ -152,7 +152,7 @@ func (r Rules) refused(s *budget.State, a Answer) {
 	g := a.Reading
 	if e.Wait = g.Wait; !g.Told || g.Wait == 0 {
 		e.Wait = jitterless(r.base(s), e.Refusals, maxBackoff)
-		r.pause(s, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
+		r.pause(s, a.Now, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
 	}
 	e.Refusals++
 }

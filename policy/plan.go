@@ -26,6 +26,9 @@ type Rules struct {
 // A Plan is what policy says now for the next request of a caller key.
 type Plan struct {
 	Limits []limiter.Limit
+	// Passing is how many of them, from the end, ease with the next good
+	// answers: nobody's deadline is judged by those.
+	Passing int
 	// NotBefore is the earliest start, zero for now.
 	NotBefore time.Time
 	// Paused is true where NotBefore is the end of a pause of the caller key:
@@ -57,11 +60,14 @@ const probeFor = 2 * time.Second
 // be asked for.
 func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	r.expireProbe(s, now, a)
-	p := Plan{Limits: r.limits(s, now)}
+	var p Plan
+	p.Limits, p.Passing = r.limits(s, now)
 	switch {
 	case s.Pause.Active(now):
 		p.NotBefore, p.Paused, p.Closed = s.Pause.Until, true, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
+	case s.Unread > 0:
+		p.Full, p.Why = true, "a refusal is being read"
 	case s.Places.N > 0 && a.InFlight >= s.Places.N:
 		// The limiter counts the places too, for other processes; but what was
 		// started before they were learned holds none there.
@@ -77,18 +83,24 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 	if p := s.Probe; p.Needed && !p.Sent.IsZero() && !now.Before(p.Sent.Add(probeFor)) && !s.Pause.Active(now) {
 		r.leavePause(s, now, a)
+		s.Episode.Changed = p.Sent.Add(-1) // its answer may yet teach
 	}
 }
 
 // limits compiles everything that slows the key to limits.
-func (r Rules) limits(s *budget.State, now time.Time) []limiter.Limit {
+func (r Rules) limits(s *budget.State, now time.Time) (limits []limiter.Limit, passing int) {
 	factor := r.factor(s, now)
-	limits := r.Limits.compile(factor, r.Bucket)
+	limits = r.Limits.compile(factor, r.Bucket)
 	slow := func(every time.Duration) {
 		if every > 0 {
 			limits = append(limits, paced(r.Bucket(Requests), every))
 		}
 	}
+	if rate := s.Rate.PerSecond; rate > 0 && r.learns(s) {
+		slow(time.Duration(float64(time.Second) / rate))
+	}
+	limits = merged(limits)
+	lasting := len(limits)
 	if s.Probe.Needed && !r.Limits.DeclaresRate() {
 		// The probe has to be counted by what will space those behind it.
 		slow(toldInterval(s))
@@ -101,9 +113,6 @@ func (r Rules) limits(s *budget.State, now time.Time) []limiter.Limit {
 	}
 	if r.learns(s) {
 		slow(s.Spacing.Every)
-		if rate := s.Rate.PerSecond; rate > 0 {
-			slow(time.Duration(float64(time.Second) / rate))
-		}
 	}
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
@@ -111,13 +120,14 @@ func (r Rules) limits(s *budget.State, now time.Time) []limiter.Limit {
 	if s.Places.N > 0 {
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))
 	}
-	return merged(limits)
+	limits = merged(limits)
+	return limits, len(limits) - lasting
 }
 
 // Started books that a request of the key is being sent.
 func (r Rules) Started(s *budget.State, now time.Time) {
 	if s.Probe.Needed && s.Probe.Sent.IsZero() {
-		s.Probe.Sent = now
+		s.Probe.Sent, s.Probe.Changed = now, now
 	}
 	if s.Ramp.Left > 0 {
 		s.Ramp.Left--
@@ -128,8 +138,8 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 // leavePause ends the probing: the key is open, and those that waited for it
 // follow one by one.
 func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
-	s.Probe = budget.Probe{}
-	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute)}
+	s.Probe = budget.Probe{Changed: now}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: 2 * leastSpacing}
 	r.endEpisode(s, now)
 }
 

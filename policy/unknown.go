@@ -129,7 +129,7 @@ func (r Rules) use(s *budget.State, now time.Time) {
 		s.Rate.Since, s.Rate.Used = now, 0
 	case now.Sub(s.Rate.Since) >= memory:
 		if float64(s.Rate.Used) < s.Rate.PerSecond*memory.Seconds()/2 {
-			s.Rate = budget.Rate{}
+			s.Rate = budget.Rate{Changed: now}
 			return
 		}
 		s.Rate.Since, s.Rate.Used = now, 0
