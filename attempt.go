@@ -31,6 +31,7 @@ const (
 	notConnected         // there was none: nothing was sent
 	noHead               // Timeouts.Header passed
 	capped               // Timeouts.Total passed
+	unsendable           // its body could not be had again
 )
 
 // The causes with which an attempt is cut.
@@ -99,6 +100,7 @@ func (c *call) send(grant gate.Grant) *attempt {
 	}()
 	a.exchange()
 	a.answered = time.Now()
+	r.NotSent = a.failure == unsendable
 	a.read()
 	a.learn()
 	return a
@@ -118,7 +120,7 @@ func (a *attempt) exchange() {
 		},
 	}))
 	if err != nil {
-		a.err = err
+		a.err, a.failure = err, unsendable
 		return
 	}
 	heading := &alarm{attempt: a, after: c.entry.Header, cause: errNoHead}
@@ -140,6 +142,7 @@ func (a *attempt) read() {
 	if a.err != nil {
 		a.reading = dialect.Reading{Class: dialect.Unavailable}
 		switch cause := context.Cause(a.ctx); {
+		case a.failure == unsendable:
 		case cause == errNoHead:
 			a.failure = noHead
 		case cause == errCapped:
@@ -210,10 +213,16 @@ func (a *attempt) learn() {
 	if a.res != nil {
 		r.Status = a.res.StatusCode
 	}
-	if c.kind == dialect.Catalog || a.left {
+	key := c.name
+	switch {
+	case c.kind == dialect.Catalog:
+		return
+	case a.left || a.failure == unsendable:
+		// It says nothing of the provider; if it was to probe, another may.
+		c.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { return c.rules.Unanswered(s, a.grant.At, a.answered) })
+		c.home.gate.Wake(key)
 		return
 	}
-	key := c.name
 	activity := c.home.gate.Activity(key)
 	var l policy.Lesson
 	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {
@@ -235,9 +244,7 @@ func (a *attempt) learn() {
 		c.transport.warn("a stated wait did not reach the limiter", c.home.gate.Throttle(ctx, key, l.ThrottleUntil))
 	}
 	if until := c.caller.PausedUntil(); l.Paused && until.After(a.answered) {
-		if held := a.refusal(); held != nil && len(held.body) <= maxHeldBody {
-			c.home.hold(c.key, held, until)
-		}
+		c.home.hold(key, a.refusal(), until)
 	}
 	if l.Moved || a.pauses {
 		c.home.gate.Wake(key)
@@ -268,7 +275,9 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 	if a.err != nil {
 		a.settle(a.cause())
 		switch {
-		case a.left:
+		case a.failure == unsendable && c.last != nil:
+			return c.last.response(c, true), nil
+		case a.left || a.failure == unsendable:
 			return nil, a.err
 		case a.failure == capped:
 			return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil

@@ -240,7 +240,7 @@ func TestDeclaredNumbers(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		for _, pacing := range []struct{ l paceline.Limits }{
-			{paceline.Limits{MaxPerMinute: 1_000_000, MaxPerSecond: 1_000_000, MaxPerDay: 1 << 40, MaxConcurrent: 1_000_000}},
+			{paceline.Limits{MaxPerMinute: 1_000_000, MaxPerSecond: 1_000_000, MaxPerDay: 1 << 30, MaxConcurrent: 1_000_000}},
 			{paceline.Limits{MaxPerMinute: 1_000_000, Pacing: paceline.Burst}},
 		} {
 			r := newRig(t, stub.Config{}, paceline.Provider{Limits: pacing.l})

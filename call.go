@@ -155,7 +155,7 @@ func (c *call) repeatable(f failure) bool {
 
 // judge says whether an attempt is followed by another.
 func (c *call) judge(a *attempt) policy.Verdict {
-	if a.left || a.reading.Class == dialect.OK || a.failure == capped || c.kind == dialect.Catalog {
+	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog {
 		return policy.Verdict{}
 	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))

@@ -52,12 +52,16 @@ const (
 	maxHeld  = 1 << 10
 )
 
-// hold keeps the refusal that made a pause for those who meet the pause. Where
-// too many are held, those of pauses that are over go, or all of them: whoever
-// misses one gets a refusal of ours.
-func (h *home) hold(key callerKey, r *refusal, until time.Time) {
+// hold keeps the refusal that made a pause for those who meet the pause, if it
+// is whole and small. Where too many are held, those of pauses that are over
+// go, or all of them: whoever misses one gets a refusal of ours.
+func (h *home) hold(key string, r *refusal, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delete(h.held, key) // it was of an earlier pause
+	if r == nil || len(r.body) > maxHeldBody {
+		return
+	}
 	if len(h.held) >= maxHeld {
 		now := time.Now()
 		maps.DeleteFunc(h.held, func(_ string, r *refusal) bool { return !r.until.After(now) })
@@ -66,13 +70,18 @@ func (h *home) hold(key callerKey, r *refusal, until time.Time) {
 		h.held = make(map[string]*refusal)
 	}
 	r.until = until
-	h.held[key.String()] = r
+	h.held[key] = r
 }
 
-func (h *home) holding(key callerKey) *refusal {
+// holding returns the refusal that made the pause which runs at now, nil where
+// none is held.
+func (h *home) holding(key string, now time.Time) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.held[key.String()]
+	if r := h.held[key]; r != nil && r.until.After(now) {
+		return r
+	}
+	return nil
 }
 
 // The homes and gates in use in this process. There is one gate per limiter,
@@ -135,7 +144,7 @@ func newHome(g *gate.Gate, s budget.Store, logger *slog.Logger) *home {
 }
 
 // hashable reports whether an interface value can be a map's key.
-func hashable(v any) bool { return v == nil || reflect.TypeOf(v).Comparable() }
+func hashable(v any) bool { return v == nil || reflect.ValueOf(v).Comparable() }
 
 // A registry finds what is in use by a key, and forgets what no longer is.
 type registry[K comparable, V any] struct {

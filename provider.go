@@ -278,7 +278,8 @@ func (es *entries) of(u *url.URL) (*entry, error) {
 			return e, nil
 		}
 	}
-	p := Provider{Name: u.Host, BaseURL: u.Scheme + "://" + u.Host}
+	host := strings.ToLower(u.Host)
+	p := Provider{Name: host, BaseURL: u.Scheme + "://" + host}
 	if d := dialect.ByHost(u.Hostname()); d != dialect.Generic {
 		p.Name = d.Name
 	}

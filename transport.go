@@ -188,7 +188,7 @@ func (c *call) unsent(err error) (*http.Response, error) {
 		// Its own refusal says more than ours could.
 		return c.last.response(c, true), nil
 	}
-	if held := c.home.holding(c.key); held != nil && refused.Reason == gate.Pause {
+	if held := c.home.holding(c.name, time.Now()); held != nil && refused.Reason == gate.Pause {
 		c.logUnsent(held.status, refused)
 		return held.rest(c, refused), nil
 	}

@@ -136,6 +136,40 @@ func TestWrongContentLength(t *testing.T) {
 	}
 }
 
+// The pauses of other answers end without a herd too.
+func TestNoHerdAfterAnyPause(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		path   string
+	}{"unavailable": {503, "/chat/completions"}, "not a generation": {429, "/files"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, stub.Config{}, paceline.Provider{})
+				start := time.Now()
+				r.Base = answers(func(*http.Request) (*http.Response, error) {
+					if time.Since(start) == 0 {
+						return answer(tt.status, http.Header{"Retry-After": {"10"}}, "{}"), nil
+					}
+					return answer(200, nil, "{}"), nil
+				})
+				for range 20 {
+					go func() {
+						res, err := r.RoundTrip(request(t.Context(), "GET", base+tt.path, "", "Idempotency-Key", "k"))
+						if err == nil {
+							res.Body.Close()
+						}
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(time.Minute)
+				if n := mostWithin(r.sent(start), 400*time.Millisecond); n > 1 {
+					t.Errorf("%d sent together: %s", n, secs(r.sent(start)))
+				}
+			})
+		})
+	}
+}
+
 // P-88: where no rate is declared, those that waited for a pause are not let
 // go in a herd either, whatever the headers tell.
 func TestNoHerdWithoutDeclaredRates(t *testing.T) {

@@ -231,6 +231,25 @@ func TestBooksShareAStore(t *testing.T) {
 	})
 }
 
+// What is forgotten is forgotten everywhere.
+func TestForgottenRateStaysForgotten(t *testing.T) {
+	stored, err := budget.Encode(budget.State{Rate: budget.Rate{PerSecond: 2, Changed: now.Add(-time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := budget.Decode(stored, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := budget.Merge(budget.State{Rate: budget.Rate{Changed: now}}, old); m.Rate.PerSecond != 0 {
+		t.Errorf("the rate came back: %+v", m.Rate)
+	}
+	stored, _ = budget.Encode(budget.State{Rate: budget.Rate{Changed: now}})
+	if gone, err := budget.Decode(stored, now); err != nil || !budget.Merge(old, gone).Rate.Changed.Equal(now) {
+		t.Errorf("that it was forgotten is not stored: %s, %v", stored, err)
+	}
+}
+
 // A store that fails, or holds nonsense, means that nothing more is known.
 func TestBrokenStore(t *testing.T) {
 	for _, store := range []*memoryStore{

@@ -51,8 +51,8 @@ func (b block) earliest(n int, now time.Time) time.Time {
 	}
 	wait := time.Duration(0)
 	for _, l := range b.limits {
-		if l.Calls > 0 && n/l.Calls > 0 {
-			wait = max(wait, l.Per*time.Duration(min(n/l.Calls, int(math.MaxInt64/l.Per))))
+		if l.Calls > 0 {
+			wait = max(wait, l.Per*min(time.Duration(n/l.Calls), math.MaxInt64/l.Per))
 		}
 	}
 	return at.Add(wait)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -58,7 +59,11 @@ func explained(s *budget.State, a Answer) bool {
 		return true
 	}
 	for _, b := range s.Readings {
-		if b.Empty() && (b.Recovery.At.IsZero() || b.Recovery.At.After(a.Now)) {
+		until := b.Recovery.At
+		if until.IsZero() { // it lasts for its window, where that is known
+			until = b.Sent.Add(cmp.Or(windowOf(b.Snapshot), time.Minute))
+		}
+		if b.Empty() && until.After(a.Now) {
 			return true
 		}
 	}

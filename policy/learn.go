@@ -131,6 +131,15 @@ func probed(s *budget.State, a Answer) bool {
 	return s.Probe.Needed && !s.Probe.Sent.IsZero() && !a.Sent.Before(s.Probe.Sent)
 }
 
+// Unanswered takes in that a request sent at an instant will have no answer,
+// for no fault of the provider. It reports whether that changed anything.
+func (r Rules) Unanswered(s *budget.State, sent, now time.Time) bool {
+	a := Answer{Sent: sent, Now: now}
+	was := probed(s, a)
+	r.resetProbe(s, a)
+	return was
+}
+
 // resetProbe lets the next request probe where this one found nothing out.
 func (r Rules) resetProbe(s *budget.State, a Answer) {
 	if probed(s, a) {

@@ -5,6 +5,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -107,6 +108,12 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
+// What nobody means, and what would overflow with a margin and a factor.
+const (
+	mostCalls = int64(1) << 40
+	mostPer   = 366 * 24 * time.Hour
+)
+
 // Validate reports every impossible value at once.
 func (l Limits) Validate() error {
 	var errs []error
@@ -119,14 +126,17 @@ func (l Limits) Validate() error {
 		{"MaxPerHour", l.MaxPerHour}, {"MaxPerDay", l.MaxPerDay},
 		{"MaxConcurrent", l.MaxConcurrent},
 	} {
-		if n.value < 0 {
-			bad("%s is %d: give a positive number, or leave it out for no limit", n.name, n.value)
+		if n.value < 0 || int64(n.value) > mostCalls {
+			bad("%s is %d: give a number from 1 to %d, or leave it out for no limit", n.name, n.value, mostCalls)
 		}
 	}
 	for i, w := range l.Windows {
-		if w.Calls <= 0 || w.Per <= 0 {
-			bad("Windows[%d] allows %d calls in %v: both must be positive", i, w.Calls, w.Per)
+		if w.Calls <= 0 || int64(w.Calls) > mostCalls || w.Per <= 0 || w.Per > mostPer || w.Slack > mostPer {
+			bad("Windows[%d] allows %d calls in %v: give at least one of each, at most %d calls, and a year", i, w.Calls, w.Per, mostCalls)
 		}
+	}
+	if l.WindowSlack > mostPer {
+		bad("WindowSlack is %v: a second or two are usual", l.WindowSlack)
 	}
 	if l.Pacing != "" && l.Pacing != Even && l.Pacing != Burst {
 		bad("Pacing is %q: it is %q or %q", l.Pacing, Even, Burst)
@@ -244,7 +254,7 @@ func (l Limits) tightest(k float64) time.Duration {
 	if len(ws) == 0 {
 		return 0
 	}
-	return share(slices.MinFunc(ws, func(a, b Window) int { return int(a.Per - b.Per) }), k)
+	return share(slices.MinFunc(ws, func(a, b Window) int { return cmp.Compare(a.Per, b.Per) }), k)
 }
 
 // share is one call's part of a window.

@@ -96,22 +96,23 @@ func (r Rules) limits(s *budget.State, now time.Time) (limits []limiter.Limit, p
 			limits = append(limits, paced(r.Bucket(Requests), every))
 		}
 	}
-	if rate := s.Rate.PerSecond; rate > 0 && r.learns(s) {
+	if rate := s.Rate.PerSecond; rate > 0 && r.learns(s, now) {
 		slow(time.Duration(float64(time.Second) / rate))
 	}
 	limits = merged(limits)
 	lasting := len(limits)
 	if s.Probe.Needed && !r.Limits.DeclaresRate() {
 		// The probe has to be counted by what will space those behind it.
-		slow(toldInterval(s))
-		if r.learns(s) && s.Rate.PerSecond == 0 {
-			slow(spacingAfter(s.Episode.Wait))
+		every := toldInterval(s, now)
+		if r.learns(s, now) && s.Rate.PerSecond == 0 {
+			every = max(every, spacingAfter(s.Episode.Wait))
 		}
+		slow(cmp.Or(every, rampEvery))
 	}
 	if s.Ramp.Left > 0 && now.Before(s.Ramp.Until) {
-		slow(r.rampInterval(s, factor))
+		slow(r.rampInterval(s, now, factor))
 	}
-	if r.learns(s) {
+	if r.learns(s, now) {
 		slow(s.Spacing.Every)
 	}
 	if now.Before(s.Overload.Until) {
@@ -139,35 +140,36 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 // follow one by one.
 func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
 	s.Probe = budget.Probe{Changed: now}
-	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: 2 * leastSpacing}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: rampEvery}
 	r.endEpisode(s, now)
 }
 
 // rampInterval is the declared, told or learned time between starts, and where
 // there is none what the ramp itself says.
-func (r Rules) rampInterval(s *budget.State, factor float64) time.Duration {
+func (r Rules) rampInterval(s *budget.State, now time.Time, factor float64) time.Duration {
 	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
 		return every
 	}
-	return cmp.Or(toldInterval(s), s.Ramp.Every)
+	return cmp.Or(toldInterval(s, now), s.Ramp.Every)
 }
 
 // toldInterval is the time between starts that the told limits of requests
 // come to.
-func toldInterval(s *budget.State) time.Duration {
+func toldInterval(s *budget.State, now time.Time) time.Duration {
 	var longest time.Duration
 	for _, b := range s.Readings {
-		longest = max(longest, toldEvery(b))
+		longest = max(longest, toldEvery(b, now))
 	}
 	return longest
 }
 
 // toldEvery is the time between starts that one reading comes to, 0 where it
 // names no rate of requests: a limit over an unknown window says how many, not
-// how often, and one over a day leaves room for hours that are not all alike.
-func toldEvery(b budget.Reading) time.Duration {
+// how often, one over a day leaves room for hours that are not all alike, and
+// one of long ago may be of another plan.
+func toldEvery(b budget.Reading, now time.Time) time.Duration {
 	per := windowOf(b.Snapshot)
-	if b.Unit != Requests || per == 0 || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
+	if now.Sub(b.Sent) > memory || b.Unit != Requests || per == 0 || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
 		return 0
 	}
 	return max(1, per/time.Duration(*b.Limit))

@@ -84,8 +84,9 @@ type Tally struct {
 	Refused int // answers of class rate_limited
 	Failed  int // answers of class unavailable
 	Full    int // answers of class overloaded
-	// FullSince is when the first of them came.
-	FullSince time.Time
+	// FullSince is when the first of them came, SpentSince when the first that
+	// said that a quota is spent.
+	FullSince, SpentSince time.Time
 }
 
 // A Verdict is whether a request is tried again.
@@ -109,10 +110,11 @@ func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool
 	case dialect.QuotaExhausted:
 		// Its pause decides, by the caller's patience. A quota that says
 		// nothing of its end is not one to wait for unasked.
-		if g.Told && g.Wait > 0 || r.Retry.WaitForCapacity {
-			return Verdict{Again: true}
+		if t.SpentSince.IsZero() {
+			t.SpentSince = now
 		}
-		return Verdict{GiveUp: true}
+		bearable := g.Told && g.Wait > 0 && now.Add(g.Wait).Sub(t.SpentSince) <= r.Retry.Patience()
+		return Verdict{Again: bearable || r.Retry.WaitForCapacity, GiveUp: !bearable && !r.Retry.WaitForCapacity}
 	case dialect.Overloaded:
 		if t.FullSince.IsZero() {
 			t.FullSince = now

@@ -14,17 +14,19 @@ const (
 	// The bounds of a spacing; below the least it is forgotten.
 	leastSpacing = 250 * time.Millisecond
 	mostSpacing  = 30 * time.Second
+	// rampEvery spaces those who waited where nothing else does.
+	rampEvery = 2 * leastSpacing
 )
 
 // learns reports whether the key has to find its rate out: none is declared
 // and no reading names a rate of requests. Who wants no adaptation wants no
 // learning either.
-func (r Rules) learns(s *budget.State) bool {
+func (r Rules) learns(s *budget.State, now time.Time) bool {
 	if r.Limits.Adaptive.Off || r.Limits.DeclaresRate() {
 		return false
 	}
 	for _, b := range s.Readings {
-		if toldEvery(b) > 0 {
+		if toldEvery(b, now) > 0 {
 			return false
 		}
 	}
@@ -39,7 +41,7 @@ func (r Rules) endEpisode(s *budget.State, now time.Time) {
 	if !e.Open {
 		return
 	}
-	if r.learns(s) {
+	if r.learns(s, now) {
 		if s.Rate.PerSecond > 0 || !e.Ended.IsZero() && e.Began.Sub(e.Ended) < memory {
 			// Too few to measure by are measured with what came before them.
 			fresh := e.Admitted >= measurable || e.Since.IsZero()
@@ -113,7 +115,7 @@ func (r Rules) relax(s *budget.State, a Answer) {
 	if every < leastSpacing {
 		// Forgiven, but those who waited for it are not let go in a herd.
 		every = 0
-		s.Ramp = budget.Ramp{Left: a.Activity.Waiting, Until: a.Now.Add(time.Minute), Every: 2 * leastSpacing}
+		s.Ramp = budget.Ramp{Left: a.Activity.Waiting, Until: a.Now.Add(time.Minute), Every: rampEvery}
 	}
 	s.Spacing = budget.Spacing{Every: every, Changed: a.Now}
 }
