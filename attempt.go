@@ -67,9 +67,7 @@ type attempt struct {
 	whole  bool
 	pauses bool // its head says that it may pause the key
 
-	mu     sync.Mutex
-	renew  *time.Timer
-	closed bool
+	renewal atomic.Pointer[time.Timer]
 }
 
 // How much of a refusal's body is read, and for how long.

@@ -83,6 +83,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	}
 	c.name = c.key.String()
+	// Where the units of the key count, written once: plans are made often.
 	requests, places := c.name+"/"+policy.Requests, c.name+"/"+policy.Places
 	c.rules.Bucket = func(unit string) string {
 		if unit == policy.Places {

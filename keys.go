@@ -24,9 +24,6 @@ func (k callerKey) String() string {
 	return url.PathEscape(k.provider) + "/" + url.PathEscape(k.account) + "/" + url.PathEscape(k.scope)
 }
 
-// bucket is where a unit of the key counts.
-func (k callerKey) bucket(unit string) string { return k.String() + "/" + unit }
-
 // callerOf says who a request to an entry is made as. credential is the id of
 // the credential it carries.
 func callerOf(e *entry, credential, model string) callerKey {

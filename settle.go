@@ -14,18 +14,19 @@ func (a *attempt) keepPlaces() {
 	if a.grant.Permit == "" {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.renew = time.AfterFunc(renewEvery, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.closed {
-			return
-		}
-		g := a.call.home.gate
-		a.call.transport.warn("a permit was not renewed", g.Renew(context.WithoutCancel(a.call.ctx), a.grant, holdFor))
-		a.renew.Reset(renewEvery)
-	})
+	a.renewal.Store(time.AfterFunc(renewEvery, a.renew))
+}
+
+// renew renews the permit, and arranges for the next time.
+func (a *attempt) renew() {
+	if a.ctx.Err() != nil {
+		return
+	}
+	c := a.call
+	c.transport.warn("a permit was not renewed", c.home.gate.Renew(context.WithoutCancel(c.ctx), a.grant, holdFor))
+	if a.ctx.Err() == nil {
+		a.keepPlaces()
+	}
 }
 
 // settle ends the attempt: it releases the permit, or holds it for a while
@@ -33,7 +34,11 @@ func (a *attempt) keepPlaces() {
 // answer was read to its end.
 func (a *attempt) settle(cause error) {
 	a.settled.Do(func() {
+		a.cancel(context.Canceled)
 		a.total.stop()
+		if t := a.renewal.Load(); t != nil {
+			t.Stop()
+		}
 		r := &a.record
 		r.Done = time.Now()
 		running := false
@@ -48,7 +53,6 @@ func (a *attempt) settle(cause error) {
 			r.Error = cause.Error()
 		}
 		a.release(running)
-		a.cancel(context.Canceled)
 		if a.call.kind != dialect.Catalog {
 			a.call.transport.log(*r)
 		}
@@ -61,12 +65,6 @@ var errLeft = errors.New("the client left")
 // release gives the attempt's places back, at once or, where the provider is
 // still working for it, after the entry's AbortHold.
 func (a *attempt) release(running bool) {
-	a.mu.Lock()
-	a.closed = true
-	if a.renew != nil {
-		a.renew.Stop()
-	}
-	a.mu.Unlock()
 	c := a.call
 	if c.kind == dialect.Catalog {
 		return

@@ -10,7 +10,8 @@ import (
 const maxStarts = 1 << 16
 
 // Starts is the log of when this process sent requests of a caller key. It is
-// evidence, asked after a refusal; it never decides whether to send.
+// evidence, asked after a refusal; it never decides whether to send. A provider
+// that says it is full is given half of what it shows.
 type Starts struct {
 	base time.Time // instants are kept as nanoseconds since the first
 	at   []int64   // ascending; the live part begins at gone

@@ -1,7 +1,7 @@
 // Package policy decides: from the configuration, what a caller key has
 // learned and the present instant it makes a [Plan] for the next request, and
-// from an answer it learns. It is pure: it reads no clock and waits for
-// nothing.
+// from an answer it learns. It reads no clock and waits for nothing; but for
+// the jitter of backoffs, equal questions have equal answers.
 package policy
 
 import (
