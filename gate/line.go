@@ -65,9 +65,9 @@ type waiter struct {
 	index int
 	kick  chan struct{} // told to look again
 	freed bool          // a request has ended for it
-	// unjudged where it has a deadline and looked while nothing was known of
-	// how fast the line moves.
-	unjudged bool
+	// judged by its place in line, which is done once. unjudged where it looked
+	// while nothing was known of how fast the line moves.
+	judged, unjudged bool
 }
 
 func (w *waiter) compare(o *waiter) int {
@@ -273,13 +273,14 @@ func (g *Gate) behind(l *line, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if err := w.bears(l.block, now); err != nil || w.ask.Deadline.IsZero() || l.head() == w {
+	if err := w.bears(l.block, now); err != nil || w.ask.Deadline.IsZero() || w.judged || l.head() == w {
 		return err
 	}
 	if l.block.limits == nil {
 		w.unjudged = true
 		return nil
 	}
+	w.judged = true
 	n := 0
 	for _, o := range l.waiting {
 		if o.compare(w) < 0 {
