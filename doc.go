@@ -22,9 +22,10 @@
 // An answer carries X-Paceline-Attempts, the number of times its request was
 // sent. A request that was not sent at all is answered in the provider's place,
 // with X-Paceline-Refused: pause (the key is closed for longer than the caller
-// waits) or deadline (its turn cannot come in time). X-Should-Retry: false, which
-// the SDKs of OpenAI and Anthropic obey, keeps them from repeating what has been
-// repeated here.
+// waits) or deadline (its turn cannot come in time). X-Should-Retry: false on
+// a refusal, which the SDKs of OpenAI and Anthropic obey, keeps them from
+// repeating what has been repeated here. A lost connection is an error and has no
+// headers: turn their own retries off.
 //
 // # The path of a request
 //

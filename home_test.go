@@ -34,29 +34,47 @@ func TestTransportsShareALimiter(t *testing.T) {
 	})
 }
 
-// Transports without a limiter share the process's, and a bubble, whose time
-// is its own, is not kept waiting by what happened outside it.
+// Transports without a limiter share the process's, and in a bubble, whose time
+// is its own, each has one of its own: no bubble waits for what happened in
+// another, or outside.
 func TestProcessLimiter(t *testing.T) {
-	p := paceline.Provider{Name: "process", BaseURL: base, Limits: paceline.Limits{MaxPerHour: 1, WindowSlack: -1, Pacing: paceline.Burst}}
-	call := func(t *testing.T) reply {
-		r := newRig(t, stub.Config{}, p)
+	zero := func(t *testing.T) *rig {
+		r := newRig(t, stub.Config{}, paceline.Provider{Name: "process", BaseURL: base,
+			Limits: paceline.Limits{MaxPerHour: 1, WindowSlack: -1, Pacing: paceline.Burst}})
 		r.Limiter = nil
-		return r.chat(t.Context(), "X-Paceline-Max-Wait", "1m")
+		return r
 	}
-	call(t).want(t, 200)
-	call(t).want(t, 429)
+	call := func(r *rig) reply { return r.chat(t.Context(), "X-Paceline-Max-Wait", "1m") }
+	call(zero(t)).want(t, 200)
+	call(zero(t)).want(t, 429)
+	for range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			r := zero(t)
+			call(r).want(t, 200)
+			call(r).want(t, 429)
+			time.Sleep(time.Hour)
+			call(r).want(t, 200)
+		})
+	}
+	call(zero(t)).want(t, 429)
+}
+
+// A body that is forgotten in a bubble is left alone: the garbage collector runs
+// outside.
+func TestForgottenBodyInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Millisecond)
-		call(t).want(t, 200)
-		call(t).want(t, 429)
-		time.Sleep(time.Hour)
-		call(t).want(t, 200)
+		r := newRig(t, stub.Config{Service: sec}, paceline.Provider{})
+		func() {
+			res, err := r.RoundTrip(request(t.Context(), "POST", base+"/chat/completions", `{"stream":true}`))
+			if err != nil || res.StatusCode != 200 {
+				t.Fatal(res, err)
+			}
+		}()
+		for range 3 {
+			runtime.GC()
+			time.Sleep(sec)
+		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Millisecond)
-		call(t).want(t, 200)
-	})
-	call(t).want(t, 200) // the bubble's hours are not ours
 }
 
 // What a limiter's Transports share goes with them.

@@ -43,8 +43,11 @@ func (a *attempt) stream(h http.Header, body io.ReadCloser) io.ReadCloser {
 	// Where the attempt is cut, and nobody reads, its place is freed
 	// nevertheless; so it is where the caller forgets the body altogether.
 	// Neither refers to the stream, which would keep it from being forgotten.
+	// The garbage collector, though, must not reach into a bubble.
 	context.AfterFunc(a.ctx, func() { a.settle(a.cutBy()) })
-	runtime.AddCleanup(s, func(a *attempt) { a.cancel(errLeft) }, a)
+	if !inBubble() {
+		runtime.AddCleanup(s, func(a *attempt) { a.cancel(errLeft) }, a)
+	}
 	return s
 }
 

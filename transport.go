@@ -22,10 +22,12 @@ import (
 //
 // The zero value works: known hosts are read in their dialect, all others in
 // the generic one, and rates that nobody declared are learned from refusals.
-// All Transports of a process without a Limiter of their own share one.
+// All Transports of a process without a Limiter of their own share one; in a
+// testing/synctest bubble each has its own.
 //
-// RoundTrip returns an error only for what went wrong in the transport, with
-// the request's context, or with what the program declared. A provider's refusal is returned as it came; a request
+// RoundTrip returns an error for what went wrong in the transport, with the
+// request's context or with the limiter, and for impossible declarations. A
+// provider's refusal is returned as it came; a request
 // that was not sent at all gets a refusal in its place, with the header
 // X-Paceline-Refused. The request is not changed, and its body is closed on
 // every path. The answer's body must be closed, as with any RoundTripper.
@@ -181,12 +183,12 @@ func (c *call) unsent(err error) (*http.Response, error) {
 	case c.ctx.Err() != nil:
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case !ok:
-		c.logUnsent(0, err)
-		return nil, fmt.Errorf("paceline: %w", err)
 	case c.last != nil:
 		// Its own refusal says more than ours could.
 		return c.last.response(c, true), nil
+	case !ok:
+		c.logUnsent(0, err)
+		return nil, fmt.Errorf("paceline: %w", err)
 	}
 	if held := c.home.holding(c.name, time.Now()); held != nil && refused.Reason == gate.Pause {
 		c.logUnsent(held.status, refused)

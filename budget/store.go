@@ -23,6 +23,10 @@ type Store interface {
 // are real, a longer one is a mistake or a clock.
 const longest = 35 * 24 * time.Hour
 
+// slowest is the least learned rate that is believed, in starts a second: what
+// is slower than one an hour is a pause, not a rate.
+const slowest = 1.0 / 3600
+
 // Encode writes a state for a store.
 func Encode(s State) ([]byte, error) {
 	b, err := json.Marshal(s)
@@ -70,7 +74,7 @@ func (s *State) sane(now time.Time) {
 	if !(s.Factor.Value > 0 && s.Factor.Value < 1) {
 		s.Factor.Value = 0
 	}
-	if !(s.Rate.PerSecond > 0 && s.Rate.PerSecond < 1e9) {
+	if !(s.Rate.PerSecond > slowest && s.Rate.PerSecond < 1e9) {
 		s.Rate = Rate{Changed: s.Rate.Changed} // forgotten, for all
 	}
 	s.Rate.Refused = max(0, s.Rate.Refused)

@@ -155,9 +155,10 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
 	}
 	if d.Granted {
+		at := time.Now() // the answer may have taken its time
 		g.started(l)
-		w.ask.Started(now)
-		return Grant{Permit: d.Permit, At: now, key: w.ask.Key, places: placesOf(plan.Limits)}, true, time.Time{}, nil
+		w.ask.Started(at)
+		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, places: placesOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
@@ -213,6 +214,9 @@ func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
 				}
 			}
 		}
+	}
+	if parts == nil {
+		return "the limiter has no room for it"
 	}
 	return strings.Join(parts, ", ")
 }
