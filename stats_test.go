@@ -42,7 +42,8 @@ func report(q paceline.StatsQuery, rows ...paceline.Record) *paceline.Stats {
 	return q.Report(slices.Values(rows))
 }
 
-// P-136 to P-149: each column counts what it says, and nothing twice.
+// P-136, P-137, P-138, P-139, P-140, P-141, P-142, P-143, P-144, P-145, P-146,
+// P-149: each column counts what it says, and nothing twice.
 func TestStatsColumns(t *testing.T) {
 	got := report(paceline.StatsQuery{},
 		row(0, 200, func(r *paceline.Record) { r.InTokens, r.OutTokens, r.Tier, r.Saved = 10, 3, "small", 4 }),

@@ -124,7 +124,7 @@ func TestStatementsAreNamed(t *testing.T) {
 			t.Errorf("no case names %s", id)
 		}
 	}
-	// Composing keys is the host's business: L-44 and L-83.
+	// Composing keys is the business of whoever asks: 44 and 83.
 	for i := 37; i <= 87; i++ {
 		if id := numbered("L", i); i != 44 && i != 83 && !slices.Contains(named, id) {
 			t.Errorf("no case names %s", id)
