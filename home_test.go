@@ -1,6 +1,7 @@
 package paceline_test
 
 import (
+	"crypto/rand"
 	"runtime"
 	"sync"
 	"testing"
@@ -38,25 +39,26 @@ func TestTransportsShareALimiter(t *testing.T) {
 // is its own, each has one of its own: no bubble waits for what happened in
 // another, or outside.
 func TestProcessLimiter(t *testing.T) {
+	name := rand.Text() // what the process counts outlives this test
 	zero := func(t *testing.T) *rig {
-		r := newRig(t, stub.Config{}, paceline.Provider{Name: "process", BaseURL: base,
+		r := newRig(t, stub.Config{}, paceline.Provider{Name: name, BaseURL: base,
 			Limits: paceline.Limits{MaxPerHour: 1, WindowSlack: -1, Pacing: paceline.Burst}})
 		r.Limiter = nil
 		return r
 	}
-	call := func(r *rig) reply { return r.chat(t.Context(), "X-Paceline-Max-Wait", "1m") }
-	call(zero(t)).want(t, 200)
-	call(zero(t)).want(t, 429)
+	call := func(t *testing.T, r *rig) reply { return r.chat(t.Context(), "X-Paceline-Max-Wait", "1m") }
+	call(t, zero(t)).want(t, 200)
+	call(t, zero(t)).want(t, 429)
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
 			r := zero(t)
-			call(r).want(t, 200)
-			call(r).want(t, 429)
+			call(t, r).want(t, 200)
+			call(t, r).want(t, 429)
 			time.Sleep(time.Hour)
-			call(r).want(t, 200)
+			call(t, r).want(t, 200)
 		})
 	}
-	call(zero(t)).want(t, 429)
+	call(t, zero(t)).want(t, 429)
 }
 
 // A body that is forgotten in a bubble is left alone: the garbage collector runs
