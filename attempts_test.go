@@ -214,7 +214,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// S-18, S-17: a malformed date counts as nothing said; P-91: fractions of
+// S-18: a malformed date counts as nothing said; P-91: fractions of
 // seconds are read.
 func TestOddWaits(t *testing.T) {
 	for value, want := range map[string]time.Duration{"1.5": 1500 * time.Millisecond, "Sometime, 99 Foo": 2 * sec, "soon": 2 * sec} {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -214,7 +215,13 @@ func hostPort(u *url.URL) string {
 type entries struct {
 	declared []*entry
 	builtin  []*entry
+
+	mu   sync.Mutex
+	made map[string]*entry // by scheme and host, for hosts that nobody declared
 }
+
+// mostMade bounds what strange hosts can make us remember.
+const mostMade = 1024
 
 func complete(ps []Provider) (*entries, error) {
 	es := &entries{}
@@ -278,10 +285,29 @@ func (es *entries) of(u *url.URL) (*entry, error) {
 			return e, nil
 		}
 	}
+	return es.madeUp(u)
+}
+
+// madeUp returns the entry of a host that nobody declared.
+func (es *entries) madeUp(u *url.URL) (*entry, error) {
 	host := strings.ToLower(u.Host)
-	p := Provider{Name: host, BaseURL: u.Scheme + "://" + host}
+	base := u.Scheme + "://" + host
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if e := es.made[base]; e != nil {
+		return e, nil
+	}
+	p := Provider{Name: host, BaseURL: base}
 	if d := dialect.ByHost(u.Hostname()); d != dialect.Generic {
 		p.Name = d.Name
 	}
-	return p.complete()
+	e, err := p.complete()
+	if err != nil {
+		return nil, err
+	}
+	if es.made == nil || len(es.made) >= mostMade {
+		es.made = map[string]*entry{}
+	}
+	es.made[base] = e
+	return e, nil
 }

@@ -62,7 +62,7 @@ func calls(f *ast.File, name string) (callers []string) {
 	return callers
 }
 
-// P-01, P-02, P-10, P-13: one function sends, one function calls it, and that
+// P-01, P-02, P-13: one function sends, one function calls it, and that
 // one is called by the path alone, behind the gate.
 func TestOneSendSite(t *testing.T) {
 	for _, step := range []struct{ called, by string }{
@@ -80,7 +80,7 @@ func TestOneSendSite(t *testing.T) {
 	}
 }
 
-// P-03, P-08: nothing else reaches a provider: no other code makes requests
+// P-03: nothing else reaches a provider: no other code makes requests
 // but through a client that is given a Transport.
 func TestNothingElseSends(t *testing.T) {
 	for path, f := range sources(t) {

@@ -100,31 +100,15 @@ func (s *State) sane(now time.Time) {
 // each lesson the one that changed last.
 func Merge(a, b State) State {
 	m := a
-	if b.Pause.Until.After(a.Pause.Until) {
-		m.Pause = b.Pause
-	}
-	if b.Probe.Changed.After(a.Probe.Changed) {
-		m.Probe = b.Probe
-	}
-	if b.Episode.Changed.After(a.Episode.Changed) {
-		m.Episode = b.Episode
-	}
-	if b.Factor.Changed.After(a.Factor.Changed) {
-		m.Factor = b.Factor
-	}
-	m.Factor.Refused = later(a.Factor.Refused, b.Factor.Refused)
-	if b.Rate.Changed.After(a.Rate.Changed) {
-		m.Rate = b.Rate
-	}
-	if b.Spacing.Changed.After(a.Spacing.Changed) {
-		m.Spacing = b.Spacing
-	}
-	if b.Places.Changed.After(a.Places.Changed) {
-		m.Places = b.Places
-	}
-	if b.Overload.Until.After(a.Overload.Until) {
-		m.Overload = b.Overload
-	}
+	m.Pause = newer(a.Pause, b.Pause, a.Pause.Until, b.Pause.Until)
+	m.Probe = newer(a.Probe, b.Probe, a.Probe.Changed, b.Probe.Changed)
+	m.Episode = newer(a.Episode, b.Episode, a.Episode.Changed, b.Episode.Changed)
+	m.Factor = newer(a.Factor, b.Factor, a.Factor.Changed, b.Factor.Changed)
+	m.Factor.Refused = newer(a.Factor.Refused, b.Factor.Refused, a.Factor.Refused, b.Factor.Refused)
+	m.Rate = newer(a.Rate, b.Rate, a.Rate.Changed, b.Rate.Changed)
+	m.Spacing = newer(a.Spacing, b.Spacing, a.Spacing.Changed, b.Spacing.Changed)
+	m.Places = newer(a.Places, b.Places, a.Places.Changed, b.Places.Changed)
+	m.Overload = newer(a.Overload, b.Overload, a.Overload.Until, b.Overload.Until)
 	m.Readings = append([]Reading(nil), a.Readings...)
 	for _, r := range b.Readings {
 		m.Observe(r.Sent, []dialect.Snapshot{r.Snapshot})
@@ -132,8 +116,9 @@ func Merge(a, b State) State {
 	return m
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
+// newer is b where its instant is later than a's, else a.
+func newer[T any](a, b T, at, bt time.Time) T {
+	if bt.After(at) {
 		return b
 	}
 	return a
