@@ -1,0 +1,3 @@
+package history
+
+import _ "modernc.org/sqlite" // the driver
