@@ -69,6 +69,15 @@ type Provider struct {
 	Limits
 	Retry
 	Timeouts
+	// Models are limits that some models have beside those of the entry. A key
+	// is the name of a model or a pattern as in path.Match, in lower case; of
+	// several that match, the model's own name counts, else the longest.
+	Models map[string]Limits
+	// Mode is whether the limits are enforced. Empty: Enforce.
+	Mode Mode
+	// Quota is whether requests wait for a spent quota, where they do not say so
+	// themselves (X-Paceline-Quota). Empty: background requests do.
+	Quota Quota
 }
 
 // A Scope is how finely a provider is divided into lines.

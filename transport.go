@@ -55,6 +55,14 @@ type Transport struct {
 	// MaxReplayBytes bounds the request bodies kept for a repeat; larger ones
 	// are sent once. 0 is 32 MiB.
 	MaxReplayBytes int64
+	// Queue is how requests wait where they come from clients. The zero value is
+	// for a program's own.
+	Queue Queue
+	// Background is the share of the rates per minute and longer that background
+	// requests may use while others are being started. 0 is 0.7.
+	Background float64
+	// Clients are those with limits of their own, by X-Paceline-Client.
+	Clients map[string]Client
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
