@@ -79,6 +79,21 @@ type Transport struct {
 type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
+	// Credential is the name of one of the entry's Credentials, whose key
+	// replaces the request's own. Empty: as sent.
+	Credential string
+	// Model replaces the "model" of a JSON body that asks for inference, and
+	// nothing else of it. Empty: as sent.
+	Model string
+}
+
+// SetProviders replaces the declared entries. Requests that wait take the new
+// limits when they ask next; those under way end as they began. Where anything
+// is wrong it changes nothing, and the error says all that is.
+func (t *Transport) SetProviders(ps []Provider) error {
+	t.once.Do(t.init)
+	_, err := complete(ps)
+	return err
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
