@@ -45,10 +45,17 @@ func (e *Refusal) Error() string { return "the proxy refuses: " + e.Message }
 
 // A Client talks to the proxy of a home: the one PACELINE_URL names, else the
 // one at PACELINE_PORT, else the one in server.json.
-type Client struct{ home Home }
+type Client struct {
+	home   Home
+	server *Server // the one to talk to, if it is known
+}
 
 // Client returns a client of the home's proxy. Nothing is asked yet.
-func (h Home) Client() *Client { return &Client{h} }
+func (h Home) Client() *Client { return &Client{home: h} }
+
+// ClientOf returns a client of one proxy of the home, whatever the environment
+// says.
+func (h Home) ClientOf(s Server) *Client { return &Client{h, &s} }
 
 // An Endpoint is where a proxy is reached.
 type Endpoint struct {
@@ -62,6 +69,9 @@ type Endpoint struct {
 
 // Endpoint finds the proxy without asking it anything.
 func (c *Client) Endpoint() (Endpoint, error) {
+	if c.server != nil {
+		return c.recorded(*c.server), nil
+	}
 	if v := os.Getenv("PACELINE_URL"); v != "" {
 		u, err := url.Parse(v)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -82,7 +92,25 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	case err != nil:
 		return Endpoint{}, fmt.Errorf("%w; paceline serve writes it anew", err)
 	}
-	return Endpoint{URL: s.URL(), From: c.home.ServerFile(), host: s.Host}, nil
+	return c.recorded(s), nil
+}
+
+func (c *Client) recorded(s Server) Endpoint {
+	return Endpoint{URL: s.URL(), From: c.home.ServerFile(), host: s.Host}
+}
+
+// Recorded reports whether the proxy was found by the home's server.json.
+func (e Endpoint) Recorded() bool { return e.host != "" }
+
+// local reports whether the endpoint is on this machine: the home's token goes
+// nowhere else.
+func (e Endpoint) local() bool {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return e.Recorded() || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Status reads GET /stats into out.
@@ -122,8 +150,14 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if token, err := c.home.Token(); err == nil {
-		req.Header.Set("X-Paceline-Token", token)
+	if at.local() {
+		token, err := c.home.ReadToken()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if token != "" {
+			req.Header.Set("X-Paceline-Token", token)
+		}
 	}
 	client := httpClient(at.host)
 	defer client.CloseIdleConnections()

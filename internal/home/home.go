@@ -111,6 +111,7 @@ func (h Home) TokenFile() string { return filepath.Join(h.Dir, "token") }
 func (h Home) ServeLog() string { return filepath.Join(h.Dir, "serve.log") }
 
 func (h Home) lockFile() string { return filepath.Join(h.Dir, "lock") }
+func (h Home) execFile() string { return filepath.Join(h.Dir, "execs") }
 
 func (h Home) logger() *slog.Logger {
 	if h.Logger == nil {

@@ -37,6 +37,11 @@ func (t *Taken) Error() string {
 	return fmt.Sprintf("a proxy runs for this home already (%v); use it, end it with paceline stop, or start with --replace", t.Server)
 }
 
+// TakenBy is the error of a home that a server has.
+func (h Home) TakenBy(s Server) *Taken {
+	return &Taken{Server: s, Elsewhere: s.elsewhere(), file: h.ServerFile()}
+}
+
 // Lock takes the right to send from the home, or returns [*Taken] at once.
 // What a dead proxy has left in server.json does not count.
 func (h Home) Lock() (*Lock, error) {
@@ -46,7 +51,7 @@ func (h Home) Lock() (*Lock, error) {
 	case err != nil:
 		return nil, h.unusable(err)
 	case !ok:
-		return nil, &Taken{Server: h.holder(), file: h.ServerFile()}
+		return nil, h.TakenBy(h.holder())
 	}
 	s, err := h.Recorded()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +62,7 @@ func (h Home) Lock() (*Lock, error) {
 	}
 	// Where locks do not reach other machines or do nothing, the entry counts.
 	if s, live := h.Live(context.Background()); live && s.PID != os.Getpid() {
-		return nil, errors.Join(&Taken{Server: s, Elsewhere: s.elsewhere(), file: h.ServerFile()}, l.Unlock())
+		return nil, errors.Join(h.TakenBy(s), l.Unlock())
 	}
 	h.logger().Info("a proxy that is gone has left its server.json", "server", s)
 	return l, nil

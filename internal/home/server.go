@@ -26,6 +26,11 @@ type Server struct {
 	Hostname  string    `json:"hostname"`
 	BootID    string    `json:"bootId"`
 	Version   string    `json:"version"`
+	// What is needed to start it again: all addresses, the configuration file,
+	// and whether a command started it for itself.
+	Listen      []string `json:"listen,omitempty"`
+	Config      string   `json:"config,omitempty"`
+	Autostarted bool     `json:"autostarted,omitempty"`
 }
 
 // URL is what a client on this machine uses, without a path.
@@ -64,25 +69,20 @@ func (h Home) Recorded() (Server, error) {
 }
 
 // Record writes server.json for this process, which must hold the [Lock].
-// What s leaves empty of the process and machine is filled in.
-func (h Home) Record(s Server) error {
-	if s.PID == 0 {
-		s.PID = os.Getpid()
-	}
-	if s.StartedAt.IsZero() {
-		s.StartedAt = time.Now()
-	}
+// It fills in the process and the machine, and returns what it wrote.
+func (h Home) Record(s Server) (Server, error) {
+	s.PID = os.Getpid()
 	s.StartedAt = s.StartedAt.UTC().Truncate(time.Millisecond)
 	s.Hostname, _ = os.Hostname()
 	s.BootID = bootID()
 	b, err := json.Marshal(s)
 	if err != nil {
-		return err
+		return s, err
 	}
 	if err := maybe.WriteFile(h.ServerFile(), append(b, '\n'), 0o600); err != nil {
-		return h.unusable(err)
+		return s, h.unusable(err)
 	}
-	return nil
+	return s, nil
 }
 
 // Forget removes server.json if it names this process.
@@ -104,6 +104,10 @@ func (s Server) elsewhere() bool {
 	host, _ := os.Hostname()
 	return s.Hostname != "" && s.BootID != "" && s.Hostname != host && s.BootID != bootID()
 }
+
+// Dead reports whether the process is gone that the server was. One that has
+// ended as it should is not recorded any more.
+func (s Server) Dead() bool { return !s.elsewhere() && !exists(s.PID) }
 
 // healthWithin is how long a proxy has for saying that it is alive.
 const healthWithin = 1500 * time.Millisecond
