@@ -3,6 +3,7 @@ module github.com/paceline-proxy/paceline
 go 1.26.0
 
 require (
+	github.com/goccy/go-yaml v1.19.2
 	github.com/gofrs/flock v0.13.2
 	github.com/google/renameio/v2 v2.0.2
 	github.com/rogpeppe/go-internal v1.16.0
