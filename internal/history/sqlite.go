@@ -1,3 +1,0 @@
-package history
-
-import _ "modernc.org/sqlite" // the driver
