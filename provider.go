@@ -61,10 +61,23 @@ type Provider struct {
 	// Account names whom the provider meters. Credentials of one account share
 	// limits and throttles. Empty: each credential is an account.
 	Account string
+	// Credentials are keys that replace those of requests whose [Route] names
+	// one of them. Without, and for all other requests, the client's own goes
+	// through.
+	Credentials []Credential
 
 	Limits
 	Retry
 	Timeouts
+	// Models are limits that some models have beside those of the entry. A key
+	// is the name of a model or a pattern as in path.Match, in lower case; of
+	// several that match, the model's own name counts, else the longest.
+	Models map[string]Limits
+	// Mode is whether the limits are enforced. Empty: Enforce.
+	Mode Mode
+	// Quota is whether requests wait for a spent quota, where they do not say so
+	// themselves (X-Paceline-Quota). Empty: background requests do.
+	Quota Quota
 }
 
 // A Scope is how finely a provider is divided into lines.
@@ -90,17 +103,52 @@ var (
 	localLimits = Limits{WindowSlack: -1, AbortHold: -1}
 )
 
-// builtin are the entries that ship with limits of their own.
-var builtin = []Provider{{
-	Name:    "openference",
-	BaseURL: "https://api.openference.com/v1",
-	Dialect: "openai",
-	Limits: Limits{
-		MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
-		Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
+// builtin are the entries that ship. Those that declare nothing live on what
+// their providers tell, and learn: plans differ.
+var builtin = []Provider{
+	{Name: "openai", BaseURL: "https://api.openai.com/v1"},
+	{Name: "anthropic", BaseURL: "https://api.anthropic.com"},
+	{
+		Name:    "openference",
+		BaseURL: "https://api.openference.com/v1",
+		Dialect: "openai",
+		Limits: Limits{
+			MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
+			Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
+		},
+		Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
 	},
-	Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
-}}
+	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1"},
+	{Name: "cohere", BaseURL: "https://api.cohere.com"},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com"},
+	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1"},
+	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com"},
+	{Name: "github", BaseURL: "https://models.github.ai/inference"},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1"},
+	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1"},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1"},
+	{Name: "nvidia", BaseURL: "https://integrate.api.nvidia.com/v1"},
+	{Name: "ollama", BaseURL: "http://localhost:11434"},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1"},
+	{Name: "perplexity", BaseURL: "https://api.perplexity.ai"},
+	{Name: "together", BaseURL: "https://api.together.xyz/v1"},
+	{Name: "xai", BaseURL: "https://api.x.ai/v1"},
+}
+
+// BuiltIn returns the entries that ship, in full: a request to one of their
+// addresses belongs to it, and a [Provider] of the same Name starts from it.
+func BuiltIn() []Provider {
+	ps := make([]Provider, len(builtin))
+	for i, b := range builtin {
+		e, err := b.complete()
+		if err != nil {
+			panic(err) // a test completes them all
+		}
+		e.Provider.Dialect = e.dialect.Name
+		ps[i] = e.Provider
+	}
+	return ps
+}
 
 // An entry is a Provider with everything filled in.
 type entry struct {
@@ -147,6 +195,9 @@ func (p Provider) complete() (*entry, error) {
 	}
 	if p.Scope != "" && p.Scope != ScopeProvider && p.Scope != ScopeModel {
 		errs = append(errs, fmt.Errorf("scope is %q: it is %q or %q", p.Scope, ScopeProvider, ScopeModel))
+	}
+	if p.Credentials, err = named(p.Name, p.Credentials); err != nil {
+		errs = append(errs, err)
 	}
 	errs = append(errs, p.Limits.Validate(), p.Retry.Validate())
 	if local(e.base.Hostname()) {

@@ -55,6 +55,14 @@ type Transport struct {
 	// MaxReplayBytes bounds the request bodies kept for a repeat; larger ones
 	// are sent once. 0 is 32 MiB.
 	MaxReplayBytes int64
+	// Queue is how requests wait where they come from clients. The zero value is
+	// for a program's own.
+	Queue Queue
+	// Background is the share of the rates per minute and longer that background
+	// requests may use while others are being started. 0 is 0.7.
+	Background float64
+	// Clients are those with limits of their own, by X-Paceline-Client.
+	Clients map[string]Client
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
@@ -71,6 +79,21 @@ type Transport struct {
 type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
+	// Credential is the name of one of the entry's Credentials, whose key
+	// replaces the request's own. Empty: as sent.
+	Credential string
+	// Model replaces the "model" of a JSON body that asks for inference, and
+	// nothing else of it. Empty: as sent.
+	Model string
+}
+
+// SetProviders replaces the declared entries. Requests that wait take the new
+// limits when they ask next; those under way end as they began. Where anything
+// is wrong it changes nothing, and the error says all that is.
+func (t *Transport) SetProviders(ps []Provider) error {
+	t.once.Do(t.init)
+	_, err := complete(ps)
+	return err
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
