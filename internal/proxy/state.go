@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,6 +19,8 @@ import (
 type state struct {
 	config    *config.Config
 	upstreams map[string]*upstream
+	home      [sha256.Size]byte   // of the home's token
+	tokens    [][sha256.Size]byte // of the configuration's, in its order
 }
 
 // An upstream is a provider as the proxy sees it.
@@ -26,17 +30,26 @@ type upstream struct {
 	// known is the built-in provider at that host, empty where none is.
 	known string
 	shape shape
-	// listed is whether the configuration file has it.
-	listed bool
+	// listed is whether the configuration file has it; local whether it is on
+	// this machine or its network, where keys are not usual.
+	listed, local bool
 }
 
 // reserved are first segments that are the proxy's own.
 var reserved = []string{"health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control", "door", "as"}
 
 // compile prepares a configuration for requests.
-func compile(c *config.Config) (*state, error) {
-	s := &state{config: c, upstreams: make(map[string]*upstream)}
+func compile(c *config.Config, homeToken string) (*state, error) {
+	s := &state{config: c, upstreams: make(map[string]*upstream), home: sha256.Sum256([]byte(homeToken))}
 	var errs []error
+	for _, t := range c.Tokens {
+		if !strings.HasPrefix(t.Value, tokenPrefix) {
+			// It could not be told from a key, and be forwarded as one.
+			errs = append(errs, fmt.Errorf("token %q: its value does not begin with %s", t.Name, tokenPrefix))
+		}
+		s.tokens = append(s.tokens, sha256.Sum256([]byte(t.Value)))
+	}
+	known := paceline.BuiltIn()
 	add := func(p config.Provider, listed bool) {
 		base, err := url.Parse(p.BaseURL)
 		switch {
@@ -47,11 +60,12 @@ func compile(c *config.Config) (*state, error) {
 			errs = append(errs, fmt.Errorf("provider %q: the proxy has another use for paths that begin so; give it another name", p.Name))
 			return
 		}
-		u := &upstream{Provider: p, base: base, listed: listed, known: knownHost(base.Hostname())}
-		u.shape = shapeOf(p.Dialect, base.Hostname())
+		host := base.Hostname()
+		u := &upstream{Provider: p, base: base, known: knownHost(known, host), shape: shapeOf(p.Dialect, host), listed: listed}
+		ip, err := netip.ParseAddr(host)
+		u.local = loopbackName(host) || err == nil && (ip.IsLoopback() || ip.IsPrivate())
 		s.upstreams[p.Name] = u
 	}
-	known := builtIn()
 	for _, p := range known {
 		add(config.Provider{Provider: p}, false)
 	}
@@ -79,8 +93,8 @@ func (s *state) names() []string { return slices.Sorted(maps.Keys(s.upstreams)) 
 func (u *upstream) keyed() bool { return len(u.Credentials) > 0 }
 
 // knownHost is the built-in provider at a host, empty where none is.
-func knownHost(host string) string {
-	for _, p := range builtIn() {
+func knownHost(known []paceline.Provider, host string) string {
+	for _, p := range known {
 		if u, err := url.Parse(p.BaseURL); err == nil && strings.EqualFold(u.Hostname(), host) {
 			return p.Name
 		}
