@@ -116,6 +116,7 @@ type entry struct {
 	Provider
 	base    *url.URL
 	dialect *dialect.Dialect
+	models  []modelLimits
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -162,6 +163,9 @@ func (p Provider) complete() (*entry, error) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
+	models, err := p.modelLimits()
+	e.models = models
+	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel
