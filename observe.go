@@ -50,6 +50,7 @@ type Observed struct {
 
 // observe sends a call at once, and notes what it would have waited.
 func (c *call) observe() gate.Grant {
+	c.queuedSince = time.Time{}
 	ask := c.ask()
 	var plan policy.Plan
 	ask.Plan = func(now time.Time, a policy.Activity) policy.Plan {

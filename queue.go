@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/gate"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/policy"
@@ -178,15 +179,28 @@ func seconds(s string) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// behave sets how the call waits, by what its request and the entry say.
-func (c *call) behave() {
-	t, m := c.transport, c.manners
-	c.rules.Retry.WaitForCapacity = c.rules.Retry.WaitForCapacity || m.capacity
-	quota := Quota(orElse(string(m.quota), string(c.entry.Quota)))
+// comply takes over what the entry says of limits and waiting, as far as the
+// request does not say it itself.
+func (c *call) comply() {
+	e, m := c.entry, c.manners
+	c.rules.Retry = e.Retry
+	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity
+	quota := Quota(orElse(string(m.quota), string(e.Quota)))
 	c.rules.WaitForQuota = quota == QuotaWait || quota == "" && m.priority == gate.Background
-	if c.rules.Share = t.Background; c.rules.Share == 0 {
+	if c.kind == dialect.Other {
+		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
+		return
+	}
+	c.rules.Limits = e.Limits
+	if c.rules.Share = c.transport.Background; c.rules.Share == 0 {
 		c.rules.Share = defaultShare
 	}
+	c.own()
+}
+
+// bound sets how long the call waits.
+func (c *call) bound() {
+	t, m := c.transport, c.manners
 	c.deadline, _ = c.ctx.Deadline()
 	if m.maxWait >= 0 {
 		c.deadline = sooner(c.deadline, c.first.Add(m.maxWait))
@@ -232,10 +246,11 @@ func buckets(key string) func(unit string) string {
 // lane of those that share them.
 func (c *call) own() {
 	var model, client, background string
+	c.rules.Own, c.rules.OwnBucket = Limits{}, nil
 	for _, m := range c.entry.models {
 		if m.covers(c.demand.Model) {
 			model = m.pattern
-			key := callerKey{c.key.provider, c.key.account, "~models/" + model}
+			key := callerKey{c.as.provider, c.as.account, "~models/" + model}
 			c.rules.Own, c.rules.OwnBucket = m.limits, buckets(key.String())
 			break
 		}

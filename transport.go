@@ -73,8 +73,8 @@ type Transport struct {
 
 	once    sync.Once
 	home    *home
-	entries *entries
-	err     error
+	entries atomic.Pointer[entries]
+	err     error // with the declarations, where entries is nil
 
 	room    room
 	waiting atomic.Int64 // requests that wait
@@ -85,6 +85,12 @@ type Transport struct {
 type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
+	// Credential is the name of one of the entry's Credentials, whose key
+	// replaces the request's own. Empty: as sent.
+	Credential string
+	// Model replaces the "model" of a JSON body that asks for inference, and
+	// nothing else of it. Empty: as sent.
+	Model string
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
@@ -110,8 +116,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
-	t.entries, t.err = complete(t.Providers)
-	t.err = errors.Join(t.err, t.validateQueue())
+	es, err := complete(t.Providers)
+	if t.err = errors.Join(err, t.validateQueue()); t.err == nil {
+		t.entries.Store(es)
+	}
 }
 
 func (t *Transport) base() http.RoundTripper {
@@ -133,25 +141,43 @@ func (t *Transport) warn(msg string, err error) {
 	}
 }
 
-// route finds the entry of a request.
-func (t *Transport) route(req *http.Request) (*entry, error) {
+// A destination is where a request goes, and as whom.
+type destination struct {
+	entries *entries
+	entry   *entry
+	key     *configured // nil: the request's own credential
+	model   string      // empty: the request's own
+}
+
+// route finds the destination of a request: step 1.
+func (t *Transport) route(req *http.Request) (d destination, err error) {
 	t.once.Do(t.init)
-	if t.err != nil {
-		return nil, t.err
+	if d.entries = t.entries.Load(); d.entries == nil {
+		return d, t.err
 	}
-	if t.Route == nil {
-		return t.entries.of(req.URL)
+	var r Route
+	if t.Route != nil {
+		routes, err := t.Route(req)
+		switch {
+		case err != nil:
+			return d, fmt.Errorf("paceline: choosing a route: %w", err)
+		case len(routes) > 1:
+			return d, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
+		case len(routes) == 1:
+			r = routes[0]
+		}
 	}
-	routes, err := t.Route(req)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("paceline: choosing a route: %w", err)
-	case len(routes) > 1:
-		return nil, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
-	case len(routes) == 0 || routes[0].Provider == "":
-		return t.entries.of(req.URL)
+	if r.Provider == "" {
+		d.entry, err = d.entries.of(req.URL)
+	} else {
+		d.entry, err = d.entries.named(r.Provider)
 	}
-	return t.entries.named(routes[0].Provider)
+	if err != nil {
+		return d, err
+	}
+	d.model = r.Model
+	d.key, err = d.entry.credential(r.Credential)
+	return d, err
 }
 
 // enter stands in line for the next attempt: step 3. Where it does not come
