@@ -166,6 +166,7 @@ type entry struct {
 	prefix  string // of the paths that belong to it, without a last slash
 	dialect *dialect.Dialect
 	keys    []configured
+	models  []modelLimits
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -214,6 +215,9 @@ func (p Provider) complete() (*entry, error) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
+	models, err := p.modelLimits()
+	e.models = models
+	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel
