@@ -27,7 +27,7 @@ type call struct {
 	destination
 	kind       dialect.Kind
 	demand     dialect.Demand
-	as         callerKey
+	key        callerKey
 	name       string // of the caller key
 	credential string // a name that may be logged
 	account    string // whom the provider meters, where that is known
@@ -82,20 +82,13 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	}
 	c.demand = e.dialect.DemandOf(req, head)
 	id := c.identify()
-	c.as = callerOf(e, c.account, id, c.demand.Model)
+	c.key = callerOf(e, c.account, id, c.demand.Model)
 	if c.kind == dialect.Other {
-		c.as.scope = scopeOther
+		c.key.scope = scopeOther
 		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	}
-	c.name = c.as.String()
-	// Where the units of the key count, written once: plans are made often.
-	requests, places := c.name+"/"+policy.Requests, c.name+"/"+policy.Places
-	c.rules.Bucket = func(unit string) string {
-		if unit == policy.Places {
-			return places
-		}
-		return requests
-	}
+	c.name = c.key.String()
+	c.rules.Bucket = buckets(c.name)
 	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
 }
@@ -126,10 +119,18 @@ func (c *call) patience(h http.Header) error {
 // plan is what holds for the next start of the call's key.
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	c.follow()
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) bool {
+	orders := c.home.orders(c.entry.operator, now)
+	open := false
+	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+		changed, open = s.Obey(&orders, now)
 		p = c.rules.Plan(s, now, a)
-		return false
+		return changed
 	})
+	if open {
+		// A wait that was ended before the key was seen here.
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
+		c.home.gate.Wake(c.name)
+	}
 	return p
 }
 
@@ -211,7 +212,7 @@ func (c *call) record() Record {
 	return Record{
 		ID: c.id, Arrived: c.arrived,
 		Provider: c.entry.Name, Credential: c.credential, Account: c.account,
-		Scope: c.as.scope, Model: c.demand.Model,
+		Scope: c.key.scope, Model: c.demand.Model,
 		Client: h.Get("X-Paceline-Client"), Purpose: h.Get("X-Paceline-Purpose"),
 		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
 	}
@@ -243,8 +244,8 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 			delete(out.Header, name)
 		}
 	}
-	if c.key != nil {
-		c.entry.dialect.SetKey(out.Header, out.URL, c.key.Key)
+	if c.with != nil {
+		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil
 }

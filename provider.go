@@ -156,6 +156,8 @@ type entry struct {
 	prefix  string // of the paths that belong to it, without a last slash
 	dialect *dialect.Dialect
 	keys    []configured
+	// operator is the key of the orders to the provider.
+	operator string
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -171,7 +173,7 @@ func (p Provider) complete() (*entry, error) {
 			p.Limits, p.Retry = p.Limits.Or(b.Limits), p.Retry.Or(b.Retry)
 		}
 	}
-	e := &entry{dialect: dialect.Generic}
+	e := &entry{dialect: dialect.Generic, operator: operatorKey(p.Name)}
 	if d, ok := dialect.ByName(p.Name); ok {
 		e.dialect = d
 	}

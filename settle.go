@@ -41,6 +41,8 @@ func (a *attempt) settle(cause error) {
 		}
 		r := &a.record
 		r.Done = time.Now()
+		used := a.observer.end()
+		r.InTokens, r.OutTokens = used.Input, used.Output
 		running := false
 		switch {
 		case cause == nil:
