@@ -329,6 +329,19 @@ func (es *entries) find(name string) *entry {
 	return nil
 }
 
+// undeclared is an entry for a provider that nobody declares: that of a host
+// that has been asked, else one that says nothing.
+func (es *entries) undeclared(name string) *entry {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for _, e := range es.made {
+		if e.Name == name {
+			return e
+		}
+	}
+	return &entry{Provider: Provider{Name: name, Limits: defaultLimits, Retry: defaultRetry}}
+}
+
 func builtinNames() string {
 	names := make([]string, len(builtin))
 	for i, b := range builtin {

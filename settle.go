@@ -81,7 +81,11 @@ func (a *attempt) release(running bool) {
 		return
 	}
 	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
-	time.AfterFunc(hold, free)
+	c.home.holdPlaces(c.name, 1)
+	time.AfterFunc(hold, func() {
+		c.home.holdPlaces(c.name, -1)
+		free()
+	})
 }
 
 // discard settles an attempt that is followed by another.
