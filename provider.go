@@ -158,6 +158,7 @@ type entry struct {
 	keys    []configured
 	// operator is the key of the orders to the provider.
 	operator string
+	models   []modelLimits
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -206,6 +207,9 @@ func (p Provider) complete() (*entry, error) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
+	models, err := p.modelLimits()
+	e.models = models
+	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel
