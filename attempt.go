@@ -98,8 +98,10 @@ func (c *call) send(grant gate.Grant) *attempt {
 	}()
 	a.exchange()
 	a.answered = time.Now()
-	r.NotSent = a.failure == unsendable
 	a.read()
+	if a.failure == unsendable || a.failure == notConnected {
+		r.NotSent, r.Sent = true, time.Time{}
+	}
 	a.learn()
 	return a
 }
@@ -125,7 +127,10 @@ func (a *attempt) exchange() {
 	heading.set()
 	defer heading.stop()
 	a.res, a.err = c.transport.base().RoundTrip(out)
+	a.err = c.redact(a.err)
 	if a.res != nil {
+		a.res.Request = c.req // what was sent may have a key of ours
+		c.hideKey(a.res.Header)
 		if a.res.Header == nil {
 			a.res.Header = http.Header{}
 		}

@@ -24,10 +24,10 @@ func (k callerKey) String() string {
 	return url.PathEscape(k.provider) + "/" + url.PathEscape(k.account) + "/" + url.PathEscape(k.scope)
 }
 
-// callerOf says who a request to an entry is made as. credential is the id of
-// the credential it carries.
-func callerOf(e *entry, credential, model string) callerKey {
-	k := callerKey{provider: e.Name, account: orElse(e.Account, credential)}
+// callerOf says who a request to an entry is made as: whom the provider meters,
+// which is the account where one is named, else the id of the credential.
+func callerOf(e *entry, account, id, model string) callerKey {
+	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
 		k.scope = scopeOf(model)
 	}
@@ -37,8 +37,8 @@ func callerOf(e *entry, credential, model string) callerKey {
 // credentialID names a credential without telling it: the first 8 hex digits
 // of the SHA-256 of what is stable in it. Requests without one share an empty
 // id.
-func credentialID(e *entry, r *http.Request) string {
-	stable := e.dialect.CredentialOf(r.Header, r.URL)
+func credentialID(e *entry, h http.Header, u *url.URL) string {
+	stable := e.dialect.CredentialOf(h, u)
 	if stable == "" {
 		return ""
 	}

@@ -50,7 +50,7 @@ func (a *attempt) settle(cause error) {
 		case errors.Is(cause, errLeft):
 			r.Status, r.Aborted, running = statusClientLeft, true, !a.unconnected.Load()
 		default:
-			r.Error = cause.Error()
+			r.Error = a.call.redacted(cause.Error())
 		}
 		a.release(running)
 		if a.call.kind != dialect.Catalog {

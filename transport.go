@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -55,6 +56,14 @@ type Transport struct {
 	// MaxReplayBytes bounds the request bodies kept for a repeat; larger ones
 	// are sent once. 0 is 32 MiB.
 	MaxReplayBytes int64
+	// Queue is how requests wait where they come from clients. The zero value is
+	// for a program's own.
+	Queue Queue
+	// Background is the share of the rates per minute and longer that background
+	// requests may use while others are being started. 0 is 0.7.
+	Background float64
+	// Clients are those with limits of their own, by X-Paceline-Client.
+	Clients map[string]Client
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
@@ -63,14 +72,20 @@ type Transport struct {
 
 	once    sync.Once
 	home    *home
-	entries *entries
-	err     error
+	entries atomic.Pointer[entries]
+	err     error // with Providers, where entries is nil
 }
 
 // A Route says where a request goes.
 type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
+	// Credential is the name of one of the entry's Credentials, whose key
+	// replaces the request's own. Empty: as sent.
+	Credential string
+	// Model replaces the "model" of a JSON body that asks for inference, and
+	// nothing else of it. Empty: as sent.
+	Model string
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
@@ -96,7 +111,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
-	t.entries, t.err = complete(t.Providers)
+	var es *entries
+	if es, t.err = complete(t.Providers); t.err == nil {
+		t.entries.Store(es)
+	}
 }
 
 func (t *Transport) base() http.RoundTripper {
@@ -118,25 +136,43 @@ func (t *Transport) warn(msg string, err error) {
 	}
 }
 
-// route finds the entry of a request.
-func (t *Transport) route(req *http.Request) (*entry, error) {
+// A destination is where a request goes, and as whom.
+type destination struct {
+	entries *entries
+	entry   *entry
+	key     *configured // nil: the request's own credential
+	model   string      // empty: the request's own
+}
+
+// route finds the destination of a request: step 1.
+func (t *Transport) route(req *http.Request) (d destination, err error) {
 	t.once.Do(t.init)
-	if t.err != nil {
-		return nil, t.err
+	if d.entries = t.entries.Load(); d.entries == nil {
+		return d, t.err
 	}
-	if t.Route == nil {
-		return t.entries.of(req.URL)
+	var r Route
+	if t.Route != nil {
+		routes, err := t.Route(req)
+		switch {
+		case err != nil:
+			return d, fmt.Errorf("paceline: choosing a route: %w", err)
+		case len(routes) > 1:
+			return d, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
+		case len(routes) == 1:
+			r = routes[0]
+		}
 	}
-	routes, err := t.Route(req)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("paceline: choosing a route: %w", err)
-	case len(routes) > 1:
-		return nil, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
-	case len(routes) == 0 || routes[0].Provider == "":
-		return t.entries.of(req.URL)
+	if r.Provider == "" {
+		d.entry, err = d.entries.of(req.URL)
+	} else {
+		d.entry, err = d.entries.named(r.Provider)
 	}
-	return t.entries.named(routes[0].Provider)
+	if err != nil {
+		return d, err
+	}
+	d.model = r.Model
+	d.key, err = d.entry.credential(r.Credential)
+	return d, err
 }
 
 // enter stands in line for the next attempt: step 3.

@@ -44,6 +44,9 @@ type Limiter struct {
 var (
 	_ limiter.Limiter = (*Limiter)(nil)
 	_ limiter.Renewer = (*Limiter)(nil)
+	_ limiter.Opener  = (*Limiter)(nil)
+	_ limiter.Peeker  = (*Limiter)(nil)
+	_ limiter.Seeder  = (*Limiter)(nil)
 )
 
 // New returns a Limiter in which nothing is counted.
