@@ -44,6 +44,8 @@ var columns = []column{
 	{"rate_factor", "REAL", false,
 		func(r *paceline.Record) any { return known(evidence(r).Factor) },
 		func(r *paceline.Record, v any) { evidence(r).Factor, _ = v.(float64) }},
+	span("observed_us", false, func(r *paceline.Record) *time.Duration { return &observed(r).Wait }),
+	text("observed_why", false, func(r *paceline.Record) *string { return &observed(r).Why }),
 	integer("saved", true, func(r *paceline.Record) *int { return &r.Saved }),
 	text("client", false, func(r *paceline.Record) *string { return &r.Client }),
 	text("purpose", false, func(r *paceline.Record) *string { return &r.Purpose }),
@@ -54,10 +56,11 @@ var columns = []column{
 	text("error", true, func(r *paceline.Record) *string { return &r.Error }),
 }
 
-// flags are the bits of a row's flags, from the lowest. The first says that
-// there is evidence.
+// flags are the bits of a row's flags, from the lowest. The first two say that
+// there is more. More may be added at the end.
 var flags = []func(*paceline.Record) *bool{
 	func(r *paceline.Record) *bool { has := r.Evidence != nil; return &has },
+	func(r *paceline.Record) *bool { has := r.Observed != nil; return &has },
 	func(r *paceline.Record) *bool { return &evidence(r).UnderLimit },
 	func(r *paceline.Record) *bool { return &evidence(r).Adapted },
 	func(r *paceline.Record) *bool { return &r.Told },
@@ -83,6 +86,9 @@ func setFlags(r *paceline.Record, v any) {
 	if bits&1 != 0 {
 		r.Evidence = new(paceline.Evidence)
 	}
+	if bits&2 != 0 {
+		r.Observed = new(paceline.Observed)
+	}
 	for i, is := range flags {
 		*is(r) = bits&(1<<i) != 0
 	}
@@ -99,6 +105,14 @@ func evidence(r *paceline.Record) *paceline.Evidence {
 		return new(paceline.Evidence)
 	}
 	return r.Evidence
+}
+
+// observed is a record's, or one that goes nowhere.
+func observed(r *paceline.Record) *paceline.Observed {
+	if r.Observed == nil {
+		return new(paceline.Observed)
+	}
+	return r.Observed
 }
 
 func known[T comparable](v T) any {
