@@ -12,73 +12,86 @@ import (
 // not known is NULL. Instants and spans are in microseconds.
 type column struct {
 	name, kind string
+	counted    bool // statistics need it
 	// value is what to store of a record, nil for NULL.
 	value func(*paceline.Record) any
 	// set takes what was stored.
 	set func(*paceline.Record, any)
 }
 
-// columns are named as in the JSON of a record. More may be added: a log that
-// lacks them gets them.
+// columns are those of a log. More may be added: a log that lacks them gets
+// them.
 var columns = []column{
-	text("id", func(r *paceline.Record) *string { return &r.ID }),
-	integer("attempt", func(r *paceline.Record) *int { return &r.Attempt }),
+	// The flags say what else there is, so they are read first.
+	{"flags", "INTEGER", true, flagsOf, setFlags},
+	text("id", false, func(r *paceline.Record) *string { return &r.ID }),
+	integer("attempt", false, func(r *paceline.Record) *int { return &r.Attempt }),
 	instant("t_arrived", func(r *paceline.Record) *time.Time { return &r.Arrived }),
 	instant("t_sent", func(r *paceline.Record) *time.Time { return &r.Sent }),
 	instant("t_done", func(r *paceline.Record) *time.Time { return &r.Done }),
-	text("provider", func(r *paceline.Record) *string { return &r.Provider }),
-	text("credential", func(r *paceline.Record) *string { return &r.Credential }),
-	text("account", func(r *paceline.Record) *string { return &r.Account }),
-	text("scope", func(r *paceline.Record) *string { return &r.Scope }),
-	text("tier", func(r *paceline.Record) *string { return &r.Tier }),
-	text("model", func(r *paceline.Record) *string { return &r.Model }),
-	integer("status", func(r *paceline.Record) *int { return &r.Status }),
-	text("class", func(r *paceline.Record) *string { return (*string)(&r.Class) }),
-	{"wait_us", "INTEGER",
-		func(r *paceline.Record) any {
-			if !r.Told {
-				return nil
-			}
-			return r.Wait.Microseconds()
-		},
-		func(r *paceline.Record, v any) {
-			us, _ := v.(int64)
-			r.Told, r.Wait = true, time.Duration(us)*time.Microsecond
-		}},
-	{"queued_us", "INTEGER",
-		func(r *paceline.Record) any { return known(r.Queued.Microseconds()) },
-		func(r *paceline.Record, v any) {
-			us, _ := v.(int64)
-			r.Queued = time.Duration(us) * time.Microsecond
-		}},
-	// It says that there is evidence, so it is before the rest of it.
-	{"under_limit", "INTEGER",
-		func(r *paceline.Record) any {
-			if r.Evidence == nil {
-				return nil
-			}
-			return r.Evidence.UnderLimit
-		},
-		func(r *paceline.Record, v any) { r.Evidence = &paceline.Evidence{UnderLimit: v == int64(1)} }},
-	integer("sent_60s", func(r *paceline.Record) *int { return &evidence(r).Sent60s }),
-	integer("sent_1s", func(r *paceline.Record) *int { return &evidence(r).Sent1s }),
-	{"rate_factor", "REAL",
+	text("provider", true, func(r *paceline.Record) *string { return &r.Provider }),
+	text("credential", true, func(r *paceline.Record) *string { return &r.Credential }),
+	text("account", true, func(r *paceline.Record) *string { return &r.Account }),
+	text("scope", true, func(r *paceline.Record) *string { return &r.Scope }),
+	text("tier", true, func(r *paceline.Record) *string { return &r.Tier }),
+	text("model", true, func(r *paceline.Record) *string { return &r.Model }),
+	integer("status", true, func(r *paceline.Record) *int { return &r.Status }),
+	text("class", true, func(r *paceline.Record) *string { return (*string)(&r.Class) }),
+	span("wait_us", false, func(r *paceline.Record) *time.Duration { return &r.Wait }),
+	span("queued_us", true, func(r *paceline.Record) *time.Duration { return &r.Queued }),
+	integer("sent_60s", false, func(r *paceline.Record) *int { return &evidence(r).Sent60s }),
+	integer("sent_1s", false, func(r *paceline.Record) *int { return &evidence(r).Sent1s }),
+	{"rate_factor", "REAL", false,
 		func(r *paceline.Record) any { return known(evidence(r).Factor) },
 		func(r *paceline.Record, v any) { evidence(r).Factor, _ = v.(float64) }},
-	flag("rate_adapted", func(r *paceline.Record) *bool { return &evidence(r).Adapted }),
-	flag("not_sent", func(r *paceline.Record) *bool { return &r.NotSent }),
-	flag("timeout", func(r *paceline.Record) *bool { return &r.Timeout }),
-	flag("aborted", func(r *paceline.Record) *bool { return &r.Aborted }),
-	flag("retry", func(r *paceline.Record) *bool { return &r.Retry }),
-	flag("cache", func(r *paceline.Record) *bool { return &r.Cache }),
-	integer("saved", func(r *paceline.Record) *int { return &r.Saved }),
-	text("client", func(r *paceline.Record) *string { return &r.Client }),
-	text("purpose", func(r *paceline.Record) *string { return &r.Purpose }),
-	text("run", func(r *paceline.Record) *string { return &r.Run }),
-	text("priority", func(r *paceline.Record) *string { return &r.Priority }),
-	integer("in_tokens", func(r *paceline.Record) *int { return &r.InTokens }),
-	integer("out_tokens", func(r *paceline.Record) *int { return &r.OutTokens }),
-	text("error", func(r *paceline.Record) *string { return &r.Error }),
+	span("observed_us", false, func(r *paceline.Record) *time.Duration { return &observed(r).Wait }),
+	text("observed_why", false, func(r *paceline.Record) *string { return &observed(r).Why }),
+	integer("saved", true, func(r *paceline.Record) *int { return &r.Saved }),
+	text("client", false, func(r *paceline.Record) *string { return &r.Client }),
+	text("purpose", false, func(r *paceline.Record) *string { return &r.Purpose }),
+	text("run", false, func(r *paceline.Record) *string { return &r.Run }),
+	text("priority", false, func(r *paceline.Record) *string { return &r.Priority }),
+	integer("in_tokens", true, func(r *paceline.Record) *int { return &r.InTokens }),
+	integer("out_tokens", true, func(r *paceline.Record) *int { return &r.OutTokens }),
+	text("error", true, func(r *paceline.Record) *string { return &r.Error }),
+}
+
+// flags are the bits of a row's flags, from the lowest. The first two say that
+// there is more. More may be added at the end.
+var flags = []func(*paceline.Record) *bool{
+	func(r *paceline.Record) *bool { has := r.Evidence != nil; return &has },
+	func(r *paceline.Record) *bool { has := r.Observed != nil; return &has },
+	func(r *paceline.Record) *bool { return &evidence(r).UnderLimit },
+	func(r *paceline.Record) *bool { return &evidence(r).Adapted },
+	func(r *paceline.Record) *bool { return &r.Told },
+	func(r *paceline.Record) *bool { return &r.NotSent },
+	func(r *paceline.Record) *bool { return &r.Timeout },
+	func(r *paceline.Record) *bool { return &r.Aborted },
+	func(r *paceline.Record) *bool { return &r.Retry },
+	func(r *paceline.Record) *bool { return &r.Cache },
+}
+
+func flagsOf(r *paceline.Record) any {
+	bits := int64(0)
+	for i, is := range flags {
+		if *is(r) {
+			bits |= 1 << i
+		}
+	}
+	return known(bits)
+}
+
+func setFlags(r *paceline.Record, v any) {
+	bits, _ := v.(int64)
+	if bits&1 != 0 {
+		r.Evidence = new(paceline.Evidence)
+	}
+	if bits&2 != 0 {
+		r.Observed = new(paceline.Observed)
+	}
+	for i, is := range flags {
+		*is(r) = bits&(1<<i) != 0
+	}
 }
 
 // at is the instant a row belongs to, as the statistics have it: when it was
@@ -94,6 +107,14 @@ func evidence(r *paceline.Record) *paceline.Evidence {
 	return r.Evidence
 }
 
+// observed is a record's, or one that goes nowhere.
+func observed(r *paceline.Record) *paceline.Observed {
+	if r.Observed == nil {
+		return new(paceline.Observed)
+	}
+	return r.Observed
+}
+
 func known[T comparable](v T) any {
 	var zero T
 	if v == zero {
@@ -105,8 +126,8 @@ func known[T comparable](v T) any {
 // mostText is how much of a text is kept: some are what a client says.
 const mostText = 1 << 10
 
-func text(name string, of func(*paceline.Record) *string) column {
-	return column{name, "TEXT",
+func text(name string, counted bool, of func(*paceline.Record) *string) column {
+	return column{name, "TEXT", counted,
 		func(r *paceline.Record) any {
 			s := *of(r)
 			if len(s) > mostText {
@@ -118,8 +139,8 @@ func text(name string, of func(*paceline.Record) *string) column {
 	}
 }
 
-func integer(name string, of func(*paceline.Record) *int) column {
-	return column{name, "INTEGER",
+func integer(name string, counted bool, of func(*paceline.Record) *int) column {
+	return column{name, "INTEGER", counted,
 		func(r *paceline.Record) any { return known(int64(*of(r))) },
 		func(r *paceline.Record, v any) {
 			n, _ := v.(int64)
@@ -128,15 +149,18 @@ func integer(name string, of func(*paceline.Record) *int) column {
 	}
 }
 
-func flag(name string, of func(*paceline.Record) *bool) column {
-	return column{name, "INTEGER",
-		func(r *paceline.Record) any { return known(*of(r)) },
-		func(r *paceline.Record, v any) { *of(r) = v == int64(1) },
+func span(name string, counted bool, of func(*paceline.Record) *time.Duration) column {
+	return column{name, "INTEGER", counted,
+		func(r *paceline.Record) any { return known(of(r).Microseconds()) },
+		func(r *paceline.Record, v any) {
+			us, _ := v.(int64)
+			*of(r) = time.Duration(us) * time.Microsecond
+		},
 	}
 }
 
 func instant(name string, of func(*paceline.Record) *time.Time) column {
-	return column{name, "INTEGER",
+	return column{name, "INTEGER", true,
 		func(r *paceline.Record) any {
 			if of(r).IsZero() {
 				return nil
@@ -148,32 +172,6 @@ func instant(name string, of func(*paceline.Record) *time.Time) column {
 			*of(r) = time.UnixMicro(us).UTC()
 		},
 	}
-}
-
-// A scanned is where a column's value goes while a row is read.
-type scanned struct {
-	column *column
-	record *paceline.Record
-}
-
-// Scan implements sql.Scanner.
-func (s scanned) Scan(v any) error {
-	if v != nil {
-		s.column.set(s.record, v)
-	}
-	return nil
-}
-
-// selected are the columns to select, of which a log that has not been
-// written since they were added may lack some.
-func selected(has map[string]bool) string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		if names[i] = c.name; !has[c.name] {
-			names[i] = "NULL"
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // insertion is the statement that stores a row.

@@ -109,7 +109,7 @@ func (f *file) try() (err error) {
 	// Damage is found where rows are going to be written, before they are.
 	for _, look := range []string{
 		"SELECT * FROM attempts ORDER BY seq DESC LIMIT 1",
-		"SELECT min(" + at + "), max(" + at + ") FROM attempts",
+		"SELECT max(" + at + ") FROM attempts",
 		"SELECT * FROM limits",
 	} {
 		if _, err := f.db.Exec(look); err != nil {

@@ -3,13 +3,16 @@ package history
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +46,7 @@ func (q Query) where() (string, []any) {
 	add(!q.Since.IsZero(), at+" >= ?", q.Since.UnixMicro())
 	add(!q.Until.IsZero(), at+" < ?", q.Until.UnixMicro())
 	add(q.Provider != "", "provider = ?", q.Provider)
-	add(q.Status != 0, "status = ?", q.Status)
+	add(q.Status != 0, "status = ?", int64(q.Status))
 	add(q.Class != "", "class = ?", string(q.Class))
 	return strings.Join(append(terms, ""), " AND "), args
 }
@@ -53,7 +56,7 @@ type Reader struct {
 	path    string
 	is      os.FileInfo
 	db      *sql.DB
-	columns string // to select
+	columns []column // that the log has
 }
 
 // OpenReader opens the log at path to read. It changes nothing, and works
@@ -103,7 +106,7 @@ func (r *Reader) try(mode string) (err error) {
 		return errNewer
 	}
 	has, err := columnsOf(r.db)
-	r.columns = selected(has)
+	r.columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return !has[c.name] })
 	return err
 }
 
@@ -132,34 +135,72 @@ type row struct {
 	at, seq int64
 }
 
+// read reads some columns of the rows of a query, each into the same row. It
+// asks the driver itself: database/sql takes as long for a row as SQLite does.
+func (r *Reader) read(ctx context.Context, columns []column, q Query, rest string, args ...any) iter.Seq2[*row, error] {
+	names := []string{at, "seq"}
+	for _, c := range columns {
+		names = append(names, c.name)
+	}
+	where, all := q.where()
+	query := "SELECT " + strings.Join(names, ", ") + " FROM attempts WHERE " + where + " " + rest
+	var values []driver.NamedValue
+	for i, v := range append(all, args...) {
+		values = append(values, driver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	return func(yield func(*row, error) bool) {
+		conn, err := r.db.Conn(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer conn.Close()
+		stopped := false
+		err = conn.Raw(func(c any) error {
+			rows, err := c.(driver.QueryerContext).QueryContext(ctx, query, values)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			found := make([]driver.Value, len(names))
+			var now row
+			for {
+				if err := rows.Next(found); err != nil {
+					return err
+				}
+				now = row{}
+				now.at, _ = found[0].(int64)
+				now.seq, _ = found[1].(int64)
+				for i, v := range found[2:] {
+					if v != nil {
+						columns[i].set(&now.Record, v)
+					}
+				}
+				if !yield(&now, nil) {
+					stopped = true
+					return nil
+				}
+			}
+		})
+		if err != nil && err != io.EOF && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
 // pageRows is how many rows are read at once. Between pages nothing is held of
 // the log: whoever reads slowly must not keep its writer from tidying up.
 const pageRows = 1000
 
 // page reads the next rows of a query.
-func (r *Reader) page(ctx context.Context, q Query, rest string, args ...any) ([]row, error) {
-	where, all := q.where()
-	rows, err := r.db.QueryContext(ctx, fmt.Sprintf("SELECT %s, %s, seq FROM attempts WHERE %s %s LIMIT %d", r.columns, at, where, rest, pageRows),
-		append(all, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var now row
-	into := make([]any, 0, len(columns)+2)
-	for i := range columns {
-		into = append(into, scanned{&columns[i], &now.Record})
-	}
-	into = append(into, &now.at, &now.seq)
-	var page []row
-	for rows.Next() {
-		now = row{}
-		if err := rows.Scan(into...); err != nil {
+func (r *Reader) page(ctx context.Context, q Query, rest string, args ...any) (page []row, err error) {
+	for row, err := range r.read(ctx, r.columns, q, rest+" LIMIT ?", append(args, int64(pageRows))...) {
+		if err != nil {
 			return page, err
 		}
-		page = append(page, now)
+		page = append(page, *row)
 	}
-	return page, rows.Err()
+	return page, nil
 }
 
 // Records reads rows in the order in which they were sent. An error is the
@@ -168,6 +209,9 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[paceline.Record
 	return func(yield func(paceline.Record, error) bool) {
 		from := row{at: math.MinInt64}
 		var err error
+		if !q.Since.IsZero() {
+			from = row{at: q.Since.UnixMicro(), seq: -1}
+		}
 		if q.Last > 0 {
 			where, args := q.where()
 			err = r.db.QueryRowContext(ctx, "SELECT "+at+", seq - 1 FROM attempts WHERE "+where+" TRUE ORDER BY "+at+" DESC, seq DESC LIMIT 1 OFFSET ?",
@@ -176,9 +220,10 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[paceline.Record
 				err = nil // there are not so many
 			}
 		}
+		q.Since = time.Time{} // in from, for which SQLite is to search
 		for more := true; more && err == nil; {
 			var rows []row
-			rows, err = r.page(ctx, q, "("+at+", seq) > (?, ?) ORDER BY "+at+", seq", from.at, from.seq)
+			rows, err = r.page(ctx, q, at+" >= ? AND ("+at+" > ? OR seq > ?) ORDER BY "+at+", seq", from.at, from.at, from.seq)
 			for _, from = range rows {
 				if !yield(from.Record, nil) {
 					return
@@ -287,16 +332,17 @@ func (r *Reader) Stats(ctx context.Context, q paceline.StatsQuery) (*paceline.St
 		}
 		rows.Since = q.Since.Add(-back)
 	}
+	counted := slices.DeleteFunc(slices.Clone(r.columns), func(c column) bool { return !c.counted })
 	var failed error
 	stats := q.Report(func(yield func(paceline.Record) bool) {
-		for record, err := range r.Records(ctx, rows) {
-			if failed = err; err != nil || !yield(record) {
+		for row, err := range r.read(ctx, counted, rows, "TRUE") {
+			if failed = err; err != nil || !yield(row.Record) {
 				return
 			}
 		}
 	})
 	if failed != nil {
-		return nil, failed
+		return nil, r.failed(failed)
 	}
 	return stats, nil
 }
