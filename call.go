@@ -24,12 +24,13 @@ type call struct {
 	arrived   time.Time
 	deadline  time.Time // the end of the caller's patience, zero for none
 
-	entry      *entry
+	destination
 	kind       dialect.Kind
 	demand     dialect.Demand
 	key        callerKey
-	name       string // of the key
+	name       string // of the caller key
 	credential string // a name that may be logged
+	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	rules      policy.Rules
 	payload    *payload
@@ -53,12 +54,13 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, fmt.Errorf("paceline: the request has no host in its URL")
 	}
-	e, err := t.route(req)
+	to, err := t.route(req)
 	if err != nil {
 		return nil, err
 	}
+	e := to.entry
 	c := &call{
-		transport: t, home: t.home, req: req, ctx: req.Context(), entry: e,
+		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
 		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
 		rules: policy.Rules{Limits: e.Limits, Retry: e.Retry},
 	}
@@ -74,23 +76,19 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	if c.payload, head, err = readPayload(req, most); err != nil {
 		return nil, err
 	}
+	if head, err = c.remodel(head); err != nil {
+		c.payload.close()
+		return nil, err
+	}
 	c.demand = e.dialect.DemandOf(req, head)
-	id := credentialID(e, req)
-	c.credential = t.home.credentialName(e.Name, id)
-	c.key = callerOf(e, id, c.demand.Model)
+	id := c.identify()
+	c.key = callerOf(e, c.account, id, c.demand.Model)
 	if c.kind == dialect.Other {
 		c.key.scope = scopeOther
 		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	}
 	c.name = c.key.String()
-	// Where the units of the key count, written once: plans are made often.
-	requests, places := c.name+"/"+policy.Requests, c.name+"/"+policy.Places
-	c.rules.Bucket = func(unit string) string {
-		if unit == policy.Places {
-			return places
-		}
-		return requests
-	}
+	c.rules.Bucket = buckets(c.name)
 	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
 }
@@ -120,10 +118,19 @@ func (c *call) patience(h http.Header) error {
 
 // plan is what holds for the next start of the call's key.
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) bool {
+	c.follow()
+	orders := c.home.orders(c.entry.operator, now)
+	open := false
+	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+		changed, open = s.Obey(&orders, now)
 		p = c.rules.Plan(s, now, a)
-		return false
+		return changed
 	})
+	if open {
+		// A wait that was ended before the key was seen here.
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
+		c.home.gate.Wake(c.name)
+	}
 	return p
 }
 
@@ -204,7 +211,7 @@ func (c *call) record() Record {
 	h := c.req.Header
 	return Record{
 		ID: c.id, Arrived: c.arrived,
-		Provider: c.entry.Name, Credential: c.credential, Account: c.entry.Account,
+		Provider: c.entry.Name, Credential: c.credential, Account: c.account,
 		Scope: c.key.scope, Model: c.demand.Model,
 		Client: h.Get("X-Paceline-Client"), Purpose: h.Get("X-Paceline-Purpose"),
 		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
@@ -217,7 +224,7 @@ func (c *call) logUnsent(status int, why error) {
 		return // its attempts have their rows
 	}
 	r := c.record()
-	r.Done, r.Status, r.NotSent, r.Error = time.Now(), status, true, why.Error()
+	r.Done, r.Status, r.NotSent, r.Error = time.Now(), status, true, c.redacted(why.Error())
 	r.Queued = r.Done.Sub(c.arrived)
 	r.Aborted = status == statusClientLeft
 	c.transport.log(r)
@@ -236,6 +243,9 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 		if strings.HasPrefix(strings.ToLower(name), "x-paceline-") {
 			delete(out.Header, name)
 		}
+	}
+	if c.with != nil {
+		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A Credential is a key of the user's own, which replaces the one a request
@@ -72,6 +75,109 @@ func named(provider string, cs []Credential) ([]Credential, error) {
 		errs = append(errs, c.validate())
 	}
 	return out, errors.Join(errs...)
+}
+
+// A configured credential is one with what it is known by.
+type configured struct {
+	Credential
+	id string
+}
+
+// configure gives the credentials of an entry their ids: those that requests
+// which carry the keys by themselves have.
+func configure(e *entry, cs []Credential) []configured {
+	out := make([]configured, len(cs))
+	for i, c := range cs {
+		h, u := http.Header{}, *e.base
+		e.dialect.SetKey(h, &u, c.Key)
+		out[i] = configured{c, credentialID(e, h, &u)}
+	}
+	return out
+}
+
+// credential finds a configured credential by its name, nil for none.
+func (e *entry) credential(name string) (*configured, error) {
+	if name == "" {
+		return nil, nil
+	}
+	for i := range e.keys {
+		if e.keys[i].Name == name {
+			return &e.keys[i], nil
+		}
+	}
+	return nil, fmt.Errorf("paceline: provider %q has no credential %q", e.Name, name)
+}
+
+// identify says by which credential and for which account a call is made, and
+// returns the credential's id.
+func (c *call) identify() (id string) {
+	who := c.with
+	if who == nil {
+		id = credentialID(c.entry, c.req.Header, c.req.URL)
+		who = c.entry.keyOf(id) // its client may send a configured key itself
+	}
+	if who == nil {
+		c.account, c.credential = c.entry.Account, c.home.credentialName(c.entry.Name, id)
+		return id
+	}
+	c.account, c.credential = orElse(who.Account, c.entry.Account), who.Name
+	return who.id
+}
+
+// keyOf finds a configured credential by its id, nil for none.
+func (e *entry) keyOf(id string) *configured {
+	for i := range e.keys {
+		if e.keys[i].id == id {
+			return &e.keys[i]
+		}
+	}
+	return nil
+}
+
+// hideKey takes a configured key out of an answer that shows it: whoever may
+// use it need not know it.
+func (c *call) hideKey(h http.Header) {
+	if c.with != nil {
+		dialect.HideKey(h, c.with.Key)
+	}
+}
+
+// redacted is a message without the call's credential, which the words of a
+// server or of a transport may repeat.
+func (c *call) redacted(message string) string {
+	for _, secret := range []string{c.entry.dialect.CredentialOf(c.req.Header, c.req.URL), c.secret()} {
+		if len(secret) >= 8 {
+			message = strings.ReplaceAll(message, secret, "[key]")
+		}
+	}
+	return message
+}
+
+func (c *call) secret() string {
+	if c.with == nil {
+		return ""
+	}
+	return c.with.Key
+}
+
+// A redactedError says what an error says, without the key that is in it.
+type redactedError struct {
+	error
+	says string
+}
+
+func (e *redactedError) Error() string { return e.says }
+func (e *redactedError) Unwrap() error { return e.error }
+
+// redact keeps the call's credential out of an error.
+func (c *call) redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	if says := c.redacted(err.Error()); says != err.Error() {
+		return &redactedError{err, says}
+	}
+	return err
 }
 
 // keyShapes are the beginnings by which a key tells whose it is, the longer

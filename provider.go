@@ -3,7 +3,6 @@ package paceline
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -154,7 +153,11 @@ func BuiltIn() []Provider {
 type entry struct {
 	Provider
 	base    *url.URL
+	prefix  string // of the paths that belong to it, without a last slash
 	dialect *dialect.Dialect
+	keys    []configured
+	// operator is the key of the orders to the provider.
+	operator string
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -170,12 +173,9 @@ func (p Provider) complete() (*entry, error) {
 			p.Limits, p.Retry = p.Limits.Or(b.Limits), p.Retry.Or(b.Retry)
 		}
 	}
-	e := &entry{dialect: dialect.Generic}
+	e := &entry{dialect: dialect.Generic, operator: operatorKey(p.Name)}
 	if d, ok := dialect.ByName(p.Name); ok {
 		e.dialect = d
-		if p.BaseURL == "" && len(d.Hosts) > 0 {
-			p.BaseURL = "https://" + d.Hosts[0]
-		}
 	}
 	var err error
 	if e.base, err = url.Parse(p.BaseURL); err != nil || e.base.Host == "" {
@@ -199,6 +199,8 @@ func (p Provider) complete() (*entry, error) {
 	if p.Credentials, err = named(p.Name, p.Credentials); err != nil {
 		errs = append(errs, err)
 	}
+	e.prefix = strings.TrimSuffix(path.Clean("/"+e.base.Path), "/")
+	e.keys = configure(e, p.Credentials)
 	errs = append(errs, p.Limits.Validate(), p.Retry.Validate())
 	if local(e.base.Hostname()) {
 		p.Limits = p.Limits.Or(localLimits)
@@ -244,28 +246,25 @@ func local(host string) bool {
 
 // covers reports whether a URL belongs to the entry.
 func (e *entry) covers(u *url.URL) bool {
-	if !strings.EqualFold(hostPort(e.base), hostPort(u)) {
-		return false
-	}
-	base := strings.TrimSuffix(path.Clean("/"+e.base.Path), "/")
-	return base == "" || u.Path == base || strings.HasPrefix(u.Path, base+"/")
+	return strings.EqualFold(e.base.Hostname(), u.Hostname()) && portOf(e.base) == portOf(u) &&
+		strings.HasPrefix(u.Path, e.prefix) && (len(u.Path) == len(e.prefix) || e.prefix == "" || u.Path[len(e.prefix)] == '/')
 }
 
-// hostPort is a URL's host with its port, said or not.
-func hostPort(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
+// portOf is a URL's port, said or not.
+func portOf(u *url.URL) string {
+	switch port := u.Port(); {
+	case port != "":
+		return port
+	case u.Scheme == "http":
+		return "80"
 	}
-	if u.Scheme == "http" {
-		return net.JoinHostPort(u.Hostname(), "80")
-	}
-	return net.JoinHostPort(u.Hostname(), "443")
+	return "443"
 }
 
 // entries are the completed entries of a Transport.
 type entries struct {
 	declared []*entry
-	builtin  []*entry
+	builtin  map[string]*entry // by the host of their addresses
 
 	mu   sync.Mutex
 	made map[string]*entry // by scheme and host, for hosts that nobody declared
@@ -275,7 +274,7 @@ type entries struct {
 const mostMade = 1024
 
 func complete(ps []Provider) (*entries, error) {
-	es := &entries{}
+	es := &entries{builtin: make(map[string]*entry)}
 	var errs []error
 	seen := make(map[string]bool)
 	for _, p := range ps {
@@ -297,7 +296,7 @@ func complete(ps []Provider) (*entries, error) {
 				errs = append(errs, err)
 				continue
 			}
-			es.builtin = append(es.builtin, e)
+			es.builtin[e.base.Hostname()] = e
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -308,15 +307,47 @@ func complete(ps []Provider) (*entries, error) {
 
 // named returns the entry of a name.
 func (es *entries) named(name string) (*entry, error) {
-	for _, e := range append(es.declared[:len(es.declared):len(es.declared)], es.builtin...) {
+	if e := es.find(name); e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("paceline: provider %q is not declared, and none of %s", name, builtinNames())
+}
+
+// find returns the declared or built-in entry of a name, nil where there is
+// none.
+func (es *entries) find(name string) *entry {
+	for _, e := range es.declared {
 		if e.Name == name {
-			return e, nil
+			return e
 		}
 	}
-	if d, ok := dialect.ByName(name); ok && len(d.Hosts) > 0 {
-		return Provider{Name: name}.complete()
+	for _, e := range es.builtin {
+		if e.Name == name {
+			return e
+		}
 	}
-	return nil, fmt.Errorf("paceline: Route names provider %q, which is not declared", name)
+	return nil
+}
+
+// undeclared is an entry for a provider that nobody declares: that of a host
+// that has been asked, else one that says nothing.
+func (es *entries) undeclared(name string) *entry {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for _, e := range es.made {
+		if e.Name == name {
+			return e
+		}
+	}
+	return &entry{Provider: Provider{Name: name, Limits: defaultLimits, Retry: defaultRetry}}
+}
+
+func builtinNames() string {
+	names := make([]string, len(builtin))
+	for i, b := range builtin {
+		names[i] = b.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // of returns the entry a URL belongs to: the declared one with the longest
@@ -324,17 +355,15 @@ func (es *entries) named(name string) (*entry, error) {
 func (es *entries) of(u *url.URL) (*entry, error) {
 	var found *entry
 	for _, e := range es.declared {
-		if e.covers(u) && (found == nil || len(e.base.Path) > len(found.base.Path)) {
+		if e.covers(u) && (found == nil || len(e.prefix) > len(found.prefix)) {
 			found = e
 		}
 	}
 	if found != nil {
 		return found, nil
 	}
-	for _, e := range es.builtin {
-		if e.covers(u) {
-			return e, nil
-		}
+	if e := es.builtin[u.Hostname()]; e != nil && e.covers(u) {
+		return e, nil
 	}
 	return es.madeUp(u)
 }

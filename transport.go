@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -71,8 +72,8 @@ type Transport struct {
 
 	once    sync.Once
 	home    *home
-	entries *entries
-	err     error
+	entries atomic.Pointer[entries]
+	err     error // with Providers, where entries is nil
 }
 
 // A Route says where a request goes.
@@ -85,15 +86,6 @@ type Route struct {
 	// Model replaces the "model" of a JSON body that asks for inference, and
 	// nothing else of it. Empty: as sent.
 	Model string
-}
-
-// SetProviders replaces the declared entries. Requests that wait take the new
-// limits when they ask next; those under way end as they began. Where anything
-// is wrong it changes nothing, and the error says all that is.
-func (t *Transport) SetProviders(ps []Provider) error {
-	t.once.Do(t.init)
-	_, err := complete(ps)
-	return err
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
@@ -119,7 +111,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
-	t.entries, t.err = complete(t.Providers)
+	var es *entries
+	if es, t.err = complete(t.Providers); t.err == nil {
+		t.entries.Store(es)
+	}
 }
 
 func (t *Transport) base() http.RoundTripper {
@@ -141,25 +136,43 @@ func (t *Transport) warn(msg string, err error) {
 	}
 }
 
-// route finds the entry of a request.
-func (t *Transport) route(req *http.Request) (*entry, error) {
+// A destination is where a request goes, and as whom.
+type destination struct {
+	entries *entries
+	entry   *entry
+	with    *configured // nil: the request's own credential
+	model   string      // empty: the request's own
+}
+
+// route finds the destination of a request: step 1.
+func (t *Transport) route(req *http.Request) (d destination, err error) {
 	t.once.Do(t.init)
-	if t.err != nil {
-		return nil, t.err
+	if d.entries = t.entries.Load(); d.entries == nil {
+		return d, t.err
 	}
-	if t.Route == nil {
-		return t.entries.of(req.URL)
+	var r Route
+	if t.Route != nil {
+		routes, err := t.Route(req)
+		switch {
+		case err != nil:
+			return d, fmt.Errorf("paceline: choosing a route: %w", err)
+		case len(routes) > 1:
+			return d, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
+		case len(routes) == 1:
+			r = routes[0]
+		}
 	}
-	routes, err := t.Route(req)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("paceline: choosing a route: %w", err)
-	case len(routes) > 1:
-		return nil, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
-	case len(routes) == 0 || routes[0].Provider == "":
-		return t.entries.of(req.URL)
+	if r.Provider == "" {
+		d.entry, err = d.entries.of(req.URL)
+	} else {
+		d.entry, err = d.entries.named(r.Provider)
 	}
-	return t.entries.named(routes[0].Provider)
+	if err != nil {
+		return d, err
+	}
+	d.model = r.Model
+	d.with, err = d.entry.credential(r.Credential)
+	return d, err
 }
 
 // enter stands in line for the next attempt: step 3.
