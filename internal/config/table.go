@@ -215,7 +215,7 @@ func credential(c *paceline.Credential) kind {
 // rates are the limits that a model may have of its own.
 func rates(l *paceline.Limits) object {
 	var tokens [4]int
-	const later = "declare requests; what the provider reports of tokens is heeded"
+	const later = "declare requests"
 	return object{fields: []field{
 		{name: "maxPerSecond", alias: "rps", kind: number(&l.MaxPerSecond, 1, mostCalls), def: "no limit",
 			doc: "Requests in any second."},
@@ -263,7 +263,7 @@ func window(w *paceline.Window) kind {
 	return object{fields: []field{
 		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests."},
 		{name: "perMs", kind: ms(&w.Per, time.Millisecond), doc: "In any span of this length."},
-		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests; what the provider reports of tokens is heeded",
+		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests",
 			doc: "What is counted."},
 		{name: "slackMs", kind: msOrNone(&w.Slack), def: "windowSlackMs, at most 2 % of the window",
 			doc: "What the window is lengthened by."},
