@@ -16,6 +16,12 @@ import (
 	"github.com/paceline-proxy/paceline/dialect"
 )
 
+// Why some keys change nothing yet.
+const (
+	inReach   = "leave it out: a limiter in memory is never out of reach"
+	noBudgets = "leave it out: what providers report of their limits is kept, and not waited for"
+)
+
 // table is every key there is, read into c.
 func table(c *Config) object {
 	return object{fields: []field{
@@ -28,11 +34,11 @@ func table(c *Config) object {
 		{name: "limiter", kind: object{fields: []field{
 			{name: "url", kind: text[string]{&c.Limiter.URL, "memory", limiterURL},
 				doc: "Where grants are counted. memory: in the server, with a journal in the home."},
-			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"),
+			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"), later: inReach,
 				doc: "What holds while a shared limiter cannot be reached: limits of this server's own, none, or nothing is sent."},
-			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"},
+			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"}, later: inReach,
 				doc: "The part of each limit that this server takes under onFailure: local. auto: one part for each host seen lately."},
-			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond),
+			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond), later: inReach,
 				doc: "After how long a shared limiter counts as out of reach."},
 		}}, doc: "The limiter, and what happens while it is out of reach."},
 		{name: "defaultProvider", kind: object{fields: []field{
@@ -70,9 +76,9 @@ func table(c *Config) object {
 				doc: "The part of each rate that background requests may use while others were started in the last minute. Alone they use everything."},
 		}}, doc: "Requests of priority background."},
 		{name: "budget", kind: object{fields: []field{
-			{name: "enable", kind: truth{&c.Budget.Enable},
+			{name: "enable", kind: truth{&c.Budget.Enable}, later: noBudgets,
 				doc: "Whether what providers report of their limits is kept and waited for."},
-			{name: "logOnly", kind: truth{&c.Budget.LogOnly},
+			{name: "logOnly", kind: truth{&c.Budget.LogOnly}, later: noBudgets,
 				doc: "Keep what providers report, and never wait for it."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
@@ -80,7 +86,7 @@ func table(c *Config) object {
 			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it is."},
 			{name: "intervalMs", kind: ms(&c.Wait.Interval, 10*time.Millisecond), doc: "How often the line is drawn again."},
 			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long a person is asked what to do."},
-		}}, doc: "What a person at a terminal sees of a wait."},
+		}}, later: "leave it out: waits are not shown", doc: "What a person at a terminal sees of a wait."},
 		{name: "log", kind: object{fields: []field{
 			{name: "keepDays", kind: number(&c.Log.KeepDays, 1, 3660), doc: "How many days of requests are kept."},
 			{name: "maxMB", kind: number(&c.Log.MaxMB, 1, 1000000), doc: "How large the log gets, in megabytes."},
