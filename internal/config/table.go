@@ -169,7 +169,7 @@ func provider(p *Provider) kind {
 		{name: "apiKey", kind: secret{&p.apiKey, apiKey},
 			def: "the client's own goes through", doc: "The key of its requests."},
 		{name: "credentials", kind: list[paceline.Credential]{p: &p.Credentials, what: "credentials", of: credential},
-			doc: "Several keys. A request takes the one with the most headroom."},
+			doc: "Several keys. Clients are spread over them, and each stays with one."},
 		{name: "limits", kind: limits(&p.Limits),
 			doc: "What the provider allows."},
 		{name: "retry", kind: object{fields: []field{
@@ -213,7 +213,7 @@ func credential(c *paceline.Credential) kind {
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by their headroom",
+		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: clients are spread evenly",
 			doc: "How much of the work it gets."},
 	}}
 }
@@ -399,13 +399,16 @@ func dialectName(s string) (string, string) {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// reserved are beginnings of paths that the proxy has for itself.
-var reserved = []string{"health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control", "v1", "v1beta", "as", "door"}
+// reserved are beginnings of paths that the proxy has for itself, as it has
+// versions.
+var reserved = []string{"health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control", "as", "door"}
+
+var versionForm = regexp.MustCompile(`^v[0-9]{1,3}([a-z]+[0-9]*)?$`)
 
 func providerName(s string) (string, string) {
 	switch {
-	case slices.Contains(reserved, strings.ToLower(s)):
-		return "is a path that the proxy has for itself", "write another name; these are taken: " + strings.Join(reserved, ", ")
+	case slices.Contains(reserved, strings.ToLower(s)) || versionForm.MatchString(strings.ToLower(s)):
+		return "is a path that the proxy has for itself", "write another name than v1 and the like, " + strings.Join(reserved, ", ")
 	case !nameForm.MatchString(s):
 		return "is no name for a URL", "write letters, digits, -, _ and ., at most 64, the first a letter or a digit"
 	}
