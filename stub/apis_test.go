@@ -245,3 +245,16 @@ func TestClaudeCodesExtras(t *testing.T) {
 		t.Errorf("%s: the extras were metered", resp.Status)
 	}
 }
+
+// A client that would rather have a WebSocket, as Codex, learns at once that
+// there is none.
+func TestNoWebSocket(t *testing.T) {
+	r := request(t.Context(), responses, "")
+	r.Method = http.MethodGet
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	resp, err := mustStub(t, stub.Config{}).RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusUpgradeRequired {
+		t.Error(resp, err)
+	}
+}

@@ -119,6 +119,11 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, api, http.StatusNotFound, "there is nothing at "+r.URL.Path)
 		return
 	}
+	if r.Header.Get("Upgrade") != "" {
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		fail(w, api, http.StatusUpgradeRequired, r.URL.Path+" takes requests over HTTP, not over a WebSocket")
+		return
+	}
 	if r.Method != method {
 		w.Header().Set("Allow", method)
 		fail(w, api, http.StatusMethodNotAllowed, r.URL.Path+" takes "+method)

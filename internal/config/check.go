@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/x509"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -212,9 +211,9 @@ func checkUpstream(r *reader, at string, u *Upstream) {
 		return
 	}
 	path := r.resolvePath(u.CAFile)
-	b, err := os.ReadFile(path)
+	b, _, err := readFile(path, 4<<20)
 	if err != nil {
-		r.faultAt(at+".caFile", quoted(u.CAFile)+" "+cannot(err).Error(), "write the path of a PEM file")
+		r.faultAt(at+".caFile", quoted(u.CAFile)+" "+err.Error(), "write the path of a PEM file")
 		return
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(b) {

@@ -52,8 +52,11 @@ func (k text[T]) show() any {
 	if *k.p == "" {
 		return nil
 	}
-	return escaped(string(*k.p))
+	return escaped(userInfo.ReplaceAllString(string(*k.p), "//hidden@"))
 }
+
+// userInfo is what may be a password in a URL.
+var userInfo = regexp.MustCompile(`//[^/@\s]*@`)
 
 func (k text[T]) says() string    { return k.what }
 func (k text[T]) schema() *schema { return &schema{Type: "string"} }
@@ -88,7 +91,7 @@ func (k word[T]) read(r *reader, n ast.Node, path string) {
 			return
 		}
 	}
-	r.fault(n, path, quoted(s.raw)+" is not one of its words"+didYouMean(s.raw, k.strings()), "write "+k.says())
+	r.fault(n, path, quoted(s.raw)+" is not allowed"+didYouMean(s.raw, k.strings()), "write "+k.says())
 }
 
 func (k word[T]) show() any {
@@ -167,6 +170,7 @@ func number[T ~int | ~int64](p *T, min, max int64) count[T] {
 }
 
 var units = map[string]int64{"": 1, "k": 1000, "M": 1000000, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+var negative = regexp.MustCompile(`^-[0-9.]+$`)
 var countForm = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?(k|M|KiB|MiB|GiB)?$`)
 
 func (k count[T]) read(r *reader, n ast.Node, path string) {
@@ -175,6 +179,10 @@ func (k count[T]) read(r *reader, n ast.Node, path string) {
 		return
 	}
 	bad := func(problem string) { r.fault(n, path, quoted(s.raw)+" "+problem, "write "+k.says()) }
+	if negative.MatchString(s.value) {
+		bad("is negative")
+		return
+	}
 	m := countForm.FindStringSubmatch(s.value)
 	if m == nil || m[3] != "" && k.bytes != strings.HasSuffix(m[3], "B") || m[3] == "" && m[2] != "" {
 		bad("is not a whole number")
@@ -346,7 +354,10 @@ func (k span) read(r *reader, n ast.Node, path string) {
 		d = time.Duration(v) * k.unit
 	} else {
 		var err error
-		if d, err = time.ParseDuration(s.value); err != nil {
+		if d, err = time.ParseDuration(s.value); err != nil && negative.MatchString(s.value) {
+			bad("is negative")
+			return
+		} else if err != nil {
 			bad("is not a time")
 			return
 		}

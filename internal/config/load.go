@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -22,24 +21,9 @@ func Load(path string) (*Config, error) {
 	if path == "" {
 		return Default(), nil
 	}
-	alone := func(problem, advice string) (*Config, error) {
-		return nil, Faults{{File: path, Problem: problem, Advice: advice}}
-	}
-	f, err := os.Open(path)
+	b, info, err := readFile(path, mostBytes)
 	if err != nil {
-		return alone(cannot(err).Error(), "name a file, or none for the defaults")
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return alone(cannot(err).Error(), "")
-	}
-	if info.IsDir() {
-		return alone("is a directory", "name a file in it")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err != nil {
-		return alone(cannot(err).Error(), "")
+		return nil, Faults{{File: path, Problem: err.Error(), Advice: "name a configuration file, or none for the defaults"}}
 	}
 	return load(path, b, os.LookupEnv, othersRead(info))
 }
@@ -48,7 +32,7 @@ func Load(path string) (*Config, error) {
 func load(path string, b []byte, lookup func(string) (string, bool), open bool) (*Config, error) {
 	c := Default()
 	c.File = path
-	r := &reader{file: path, lookup: lookup, anchors: map[string]ast.Node{}, at: map[string]*token.Position{}}
+	r := newReader(path, lookup)
 	root := r.parse(b)
 	if root != nil {
 		table(c).read(r, root, "")
@@ -79,9 +63,6 @@ func (r *reader) parse(b []byte) ast.Node {
 	whole := func(problem, advice string) ast.Node {
 		r.add(&r.faults, nil, "", problem, advice)
 		return nil
-	}
-	if len(b) > mostBytes {
-		return whole(fmt.Sprintf("is larger than %d KiB", mostBytes>>10), "is it a configuration?")
 	}
 	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
 		return whole("is UTF-16", "save it as UTF-8")
@@ -147,7 +128,7 @@ func (r *reader) syntax(err error, text string) {
 	line := lines[min(max(at.Line, 1), len(lines))-1]
 	advice := "indent what belongs together alike, and put a text that holds ': ' or ' #' in quotes"
 	switch {
-	case strings.Contains(e.GetMessage(), `'\t'`):
+	case strings.Contains(e.GetMessage(), "\t"):
 		advice = "indent with spaces, not with tabs"
 	case strings.Contains(line, "${") && strings.ContainsAny(line, "{["):
 		advice = `write "${NAME}" with quotes inside { } and [ ]`
@@ -158,5 +139,5 @@ func (r *reader) syntax(err error, text string) {
 	case strings.Contains(e.GetMessage(), "']'") || strings.Contains(e.GetMessage(), "'}'"):
 		advice = "close each bracket, and put , between values"
 	}
-	r.add(&r.faults, at, "", "cannot be read: "+e.GetMessage(), advice)
+	r.add(&r.faults, at, "", "cannot be read: "+strings.ReplaceAll(e.GetMessage(), "'\t'", "TAB"), advice)
 }

@@ -33,6 +33,10 @@ type reader struct {
 	plain []string
 }
 
+func newReader(file string, lookup func(string) (string, bool)) *reader {
+	return &reader{file: file, lookup: lookup, anchors: map[string]ast.Node{}, at: map[string]*token.Position{}}
+}
+
 // fault says what is wrong with the value n.
 func (r *reader) fault(n ast.Node, path, problem, advice string) {
 	r.add(&r.faults, n.GetToken().Position, path, problem, advice)
@@ -253,7 +257,7 @@ func expand(s string, lookup func(string) (string, bool)) (string, []problem) {
 		}
 		value, ok := lookup(name)
 		if !ok {
-			problems = append(problems, problem{"the environment has no " + name, "set it, or write file: and the path of a file that holds the value"})
+			problems = append(problems, problem{"the environment has no " + name, "set it where paceline is started"})
 		}
 		return value
 	})
@@ -262,13 +266,16 @@ func expand(s string, lookup func(string) (string, bool)) (string, []problem) {
 
 // What should not be repeated on a screen or in a log, wherever in the file
 // it was written.
-var keyLike = regexp.MustCompile(`(?i)(\b(sk|pk|rk)-|gsk_|pcl_|AIza|xai-|pplx-|nvapi-|hf_|csk-|fw_|tgp_|github_pat_|ghp_|bearer )[^\s"']*|//[^/@\s]*@`)
+var keyLike = regexp.MustCompile(`(?i)(\b(sk|pk|rk)-|gsk_|pcl_|AIza|xai-|pplx-|nvapi-|hf_|csk-|fw_|tgp_|github_pat_|ghp_|bearer )[^\s"']*|//[^/@\s]*@|\?\S+`)
 
 // quoted shows what somebody wrote, shortened, and without what looks secret.
 func quoted(s string) string {
 	s = keyLike.ReplaceAllStringFunc(s, func(m string) string {
-		if strings.HasPrefix(m, "//") {
+		switch m[0] {
+		case '/':
 			return "//…@"
+		case '?':
+			return "?…"
 		}
 		return "…"
 	})

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -37,15 +38,18 @@ func (k secret) read(r *reader, n ast.Node, path string) {
 	}
 	value := s.value
 	if name, ok := strings.CutPrefix(value, "file:"); ok {
-		var warning string
-		var err error
-		if value, warning, err = readSecret(r.resolvePath(name)); err != nil {
+		b, info, err := readFile(r.resolvePath(name), mostSecret)
+		if b = bytes.TrimSpace(b); err == nil && len(b) == 0 {
+			err = errors.New("is empty")
+		}
+		if err != nil {
 			bad("the file of the secret "+err.Error(), "write file: and the path of a file that holds the secret alone")
 			return
 		}
-		if warning != "" {
-			r.warn(path, "the file of the secret "+warning, "chmod 600 it")
+		if othersRead(info) {
+			r.warn(path, "the file of the secret can be read by other users", "chmod 600 it")
 		}
+		value = string(b)
 	} else if s.raw == s.value {
 		r.plain = append(r.plain, path)
 	}
@@ -91,38 +95,32 @@ func (r *reader) resolvePath(name string) string {
 	return filepath.Join(filepath.Dir(r.file), name)
 }
 
-// readSecret reads a file. The warning is that others can, too. Neither says
-// anything of what is in it.
-func readSecret(path string) (value, warning string, err error) {
+// readFile reads a file of at most most bytes. Its errors do not repeat the
+// path.
+func readFile(path string, most int64) ([]byte, fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", "", cannot(err)
+		return nil, nil, cannot(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", "", cannot(err)
+		return nil, nil, cannot(err)
 	}
 	if info.IsDir() {
-		return "", "", errors.New("is a directory")
+		return nil, nil, errors.New("is a directory")
 	}
-	b, err := io.ReadAll(io.LimitReader(f, mostSecret+1))
-	if err != nil {
-		return "", "", cannot(err)
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return nil, nil, cannot(err)
+	case int64(len(b)) > most:
+		return nil, nil, fmt.Errorf("is larger than %d KiB", most>>10)
 	}
-	if b = bytes.TrimSpace(b); len(b) == 0 {
-		return "", "", errors.New("is empty")
-	}
-	if len(b) > mostSecret {
-		return "", "", errors.New("is too long for one")
-	}
-	if othersRead(info) {
-		warning = "can be read by other users"
-	}
-	return string(b), warning, nil
+	return b, info, nil
 }
 
-// cannot says why a file was not read, without repeating its path.
+// cannot says why a file was not read.
 func cannot(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err

@@ -8,6 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/paceline-proxy/paceline/internal/spelling"
 )
 
 // A field is one key of a mapping.
@@ -89,8 +91,8 @@ func (k object) unknown(r *reader, p pair, at, path string) {
 		}
 	}
 	problem, advice := "there is no such key", "the keys here are "+strings.Join(names, ", ")
-	if suggestion := didYouMean(p.name, names); suggestion != "" {
-		problem += suggestion
+	if near := spelling.Nearest(p.name, names); near != "" {
+		problem, advice = problem+" (did you mean "+near+"?)", "write "+near
 	} else {
 		for _, f := range k.fields {
 			if o, ok := f.kind.(object); ok && o.find(p.name) != nil {

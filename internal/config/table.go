@@ -283,6 +283,9 @@ func address(p *string) kind {
 			}
 			return "", ""
 		}
+		if s == "" {
+			return "is no address", "write HOST:PORT such as localhost:8790"
+		}
 		if port(s) {
 			return "is a port alone", "write localhost:" + s
 		}
@@ -310,9 +313,12 @@ func port(s string) bool {
 
 // loopback reports whether an address is reached from this machine alone.
 func loopback(address string) bool {
+	if strings.HasPrefix(address, "unix:") {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "localhost" {
-		return true // unix:
+		return true // it is no address, which has been said
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
