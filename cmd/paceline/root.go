@@ -121,6 +121,7 @@ Exit codes:
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
 		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newStats(), newLog(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())
