@@ -165,7 +165,7 @@ func (a *attempt) read() {
 		h.Date, _ = http.ParseTime(said)
 	}
 	if h.Status >= 400 {
-		a.pauses = a.call.kind != dialect.Catalog && (h.Status == http.StatusTooManyRequests || h.Status >= 500)
+		a.pauses = !a.call.unheeded() && (h.Status == http.StatusTooManyRequests || h.Status >= 500)
 		if a.pauses {
 			a.unread()
 		}
@@ -219,7 +219,7 @@ func (a *attempt) learn() {
 	}
 	key := c.name
 	switch {
-	case c.kind == dialect.Catalog:
+	case c.unheeded():
 		return
 	case a.left || a.failure == unsendable:
 		// It says nothing of the provider; if it was to probe, another may.

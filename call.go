@@ -22,18 +22,26 @@ type call struct {
 	ctx       context.Context
 	id        string
 	arrived   time.Time
-	deadline  time.Time // the end of the caller's patience, zero for none
+	first     time.Time // when it first came: its place in line
+	deadline  time.Time // the end of its owner's patience, zero for none
+	leave     time.Time // when its client has to be answered, zero for never
+	manners   manners
 
 	destination
 	kind       dialect.Kind
 	demand     dialect.Demand
-	key        callerKey
+	as         callerKey
 	name       string // of the caller key
 	credential string // a name that may be logged
 	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	rules      policy.Rules
 	payload    *payload
+	lane       string
+	held       int64 // bytes of its body that are counted
+	turnedAway error // it is not to be sent
+	waiting    bool  // it is counted as waiting
+	observed   *Observed
 
 	tally       policy.Tally
 	attempts    int
@@ -62,9 +70,8 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
 		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
-		rules: policy.Rules{Limits: e.Limits, Retry: e.Retry},
 	}
-	if err := c.patience(req.Header); err != nil {
+	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
 	}
 	most := t.MaxReplayBytes
@@ -73,52 +80,59 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	}
 	most = min(most, math.MaxInt64-1) // readPayload reads one byte more
 	var head []byte
-	if c.payload, head, err = readPayload(req, most); err != nil {
+	if c.payload, head, err = c.read(most); err != nil {
+		c.reserve(-c.held)
 		return nil, err
 	}
-	if head, err = c.remodel(head); err != nil {
-		c.payload.close()
-		return nil, err
+	if c.turnedAway == nil {
+		if head, err = c.remodel(head); err != nil {
+			c.close()
+			return nil, err
+		}
 	}
 	c.demand = e.dialect.DemandOf(req, head)
 	id := c.identify()
-	c.key = callerOf(e, c.account, id, c.demand.Model)
+	c.as = callerOf(e, c.account, id, c.demand.Model)
 	if c.kind == dialect.Other {
-		c.key.scope = scopeOther
-		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
+		c.as.scope = scopeOther
 	}
-	c.name = c.key.String()
+	c.name = c.as.String()
 	c.rules.Bucket = buckets(c.name)
+	c.first = c.arrived
+	c.takePlace()
+	c.bound()
+	c.comply()
 	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
 }
 
-// patience reads how long the caller waits: the least of its context's
-// deadline and what its headers say.
-func (c *call) patience(h http.Header) error {
-	c.deadline, _ = c.ctx.Deadline()
-	if v := h.Get("X-Paceline-Max-Wait"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 0 {
-			return fmt.Errorf("paceline: X-Paceline-Max-Wait is %q: give a duration such as 90s or 10m", v)
-		}
-		if by := c.arrived.Add(d); c.deadline.IsZero() || by.Before(c.deadline) {
-			c.deadline = by
-		}
+// read takes over the request's body, if there is room for it.
+func (c *call) read(most int64) (p *payload, head []byte, err error) {
+	coming := int64(0)
+	if c.req.GetBody == nil {
+		coming = min(max(0, c.req.ContentLength), most)
 	}
-	switch v := h.Get("X-Paceline-Wait-For-Capacity"); v {
-	case "", "0":
-	case "1":
-		c.rules.Retry.WaitForCapacity = true
-	default:
-		return fmt.Errorf("paceline: X-Paceline-Wait-For-Capacity is %q: it is 1 or 0", v)
+	if !c.reserve(coming) {
+		return &payload{stream: c.req.Body}, nil, nil
 	}
-	return nil
+	if p, head, err = readPayload(c.req, most); err == nil {
+		c.reserve(int64(len(p.kept)) - coming)
+	}
+	return p, head, err
+}
+
+// close lets go of what the call holds once no attempt can follow.
+func (c *call) close() {
+	c.payload.close()
+	c.reserve(-c.held)
 }
 
 // plan is what holds for the next start of the call's key.
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	c.follow()
+	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
+		return policy.Plan{} // the mode has changed while it waited
+	}
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
 	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
@@ -163,7 +177,7 @@ func (c *call) repeatable(f failure) bool {
 
 // judge says whether an attempt is followed by another.
 func (c *call) judge(a *attempt) policy.Verdict {
-	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog {
+	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog || !c.entry.Mode.enforced() {
 		return policy.Verdict{}
 	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
@@ -189,7 +203,8 @@ func (c *call) judge(a *attempt) policy.Verdict {
 // far as one can say now: a refusal is better handed back whole than held.
 func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	p := c.plan(now, c.home.gate.Activity(c.name))
-	if most := c.rules.Retry.Patience(); p.Paused && most >= 0 && p.NotBefore.Sub(now) > most {
+	waits := p.Quota && c.rules.WaitForQuota
+	if most := c.rules.Retry.Patience(); p.Paused && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
 		return false
 	}
 	earliest := v.NotBefore
@@ -198,6 +213,9 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	}
 	return c.deadline.IsZero() || !earliest.After(c.deadline)
 }
+
+// unheeded reports whether answers teach nothing.
+func (c *call) unheeded() bool { return c.kind == dialect.Catalog || c.entry.Mode == Off }
 
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
@@ -212,8 +230,9 @@ func (c *call) record() Record {
 	return Record{
 		ID: c.id, Arrived: c.arrived,
 		Provider: c.entry.Name, Credential: c.credential, Account: c.account,
-		Scope: c.key.scope, Model: c.demand.Model,
-		Client: h.Get("X-Paceline-Client"), Purpose: h.Get("X-Paceline-Purpose"),
+		Scope: c.as.scope, Model: c.demand.Model,
+		Observed: c.observed,
+		Client:   c.manners.client, Purpose: h.Get("X-Paceline-Purpose"),
 		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
 	}
 }

@@ -18,8 +18,9 @@ import (
 // A home is what all Transports over one limiter and store share: the lines,
 // what the caller keys have learned, and the refusals that made their pauses.
 type home struct {
-	gate *gate.Gate
-	book budget.Book
+	gate   *gate.Gate
+	book   budget.Book
+	shadow shadow
 
 	names names
 

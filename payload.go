@@ -167,8 +167,24 @@ func (p *payload) open() (io.ReadCloser, int64, error) {
 // repeatable reports whether open may be called again.
 func (p *payload) repeatable() bool { return p.again != nil || p.kept != nil }
 
-// close lets go of a body that was never sent.
+// copyTo writes the body, and reports whether it could do so without losing
+// it.
+func (p *payload) copyTo(w io.Writer) bool {
+	if !p.repeatable() {
+		return false
+	}
+	body, _, err := p.open()
+	if err != nil {
+		return false
+	}
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err == nil
+}
+
+// close lets go of the body, which is not sent any more.
 func (p *payload) close() {
+	p.kept = nil
 	if p.stream != nil {
 		p.stream.Close()
 		p.stream = nil

@@ -1,7 +1,5 @@
 package paceline
 
-import "github.com/paceline-proxy/paceline/dialect"
-
 // SetProviders replaces the declared entries. Requests that wait take the new
 // limits when they ask next; those under way end as they began. Where anything
 // is wrong it changes nothing, and the error says all that is.
@@ -30,10 +28,6 @@ func (c *call) follow() {
 	if e == nil {
 		return
 	}
-	patient := c.rules.Retry.WaitForCapacity
-	c.entry, c.rules.Retry = e, e.Retry
-	c.rules.Retry.WaitForCapacity = patient || e.Retry.WaitForCapacity
-	if c.kind != dialect.Other {
-		c.rules.Limits = e.Limits
-	}
+	c.entry = e
+	c.comply()
 }

@@ -91,7 +91,7 @@ func (s *seeding) add(r *Record, now time.Time) {
 	if one == nil {
 		one = &seed{caller: id.caller, operator: operatorKey(r.Provider)}
 		if e != nil && key.scope != scopeOther {
-			one.rules = rulesOf(e, id.caller)
+			one.rules = rulesOf(e, key, r.Model)
 		}
 		s.seeds[id] = one
 	}
@@ -185,19 +185,13 @@ func (h *home) plant(s *seed, now time.Time) error {
 	return nil
 }
 
-// rulesOf are the rules of a caller key of an entry.
-func rulesOf(e *entry, name string) policy.Rules {
-	return policy.Rules{Limits: e.Limits, Retry: e.Retry, Bucket: buckets(name)}
-}
-
-// buckets names where the units of a caller key count. The names are written
-// once: plans are made often.
-func buckets(name string) func(unit string) string {
-	requests, places := name+"/"+policy.Requests, name+"/"+policy.Places
-	return func(unit string) string {
-		if unit == policy.Places {
-			return places
-		}
-		return requests
+// rulesOf are the rules of the requests of a caller key that ask for a model.
+func rulesOf(e *entry, as callerKey, model string) policy.Rules {
+	r := policy.Rules{Limits: e.Limits, Retry: e.Retry, Bucket: buckets(as.String())}
+	if as.scope == scopeOther {
+		r.Limits = Limits{Adaptive: Adaptive{Off: true}}
+	} else {
+		e.own(&r, as, model)
 	}
+	return r
 }

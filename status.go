@@ -137,10 +137,7 @@ func (t *Transport) Status() []CallerStatus {
 
 // status is what one caller key is doing.
 func (h *home) status(e *entry, key callerKey, name string, caller *budget.Caller, now time.Time) CallerStatus {
-	rules := rulesOf(e, name)
-	if key.scope == scopeOther {
-		rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
-	}
+	rules := rulesOf(e, key, key.scope)
 	line := h.gate.Line(name)
 	s := CallerStatus{Provider: key.provider, Scope: key.scope, Limits: limitsStatus(rules.Limits)}
 	s.Waiting = Waiting{line.Waiting[0], line.Waiting[1], line.Waiting[2]}

@@ -1,6 +1,7 @@
 package paceline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,7 +74,11 @@ type Transport struct {
 	once    sync.Once
 	home    *home
 	entries atomic.Pointer[entries]
-	err     error // with Providers, where entries is nil
+	err     error // with the declarations, where entries is nil
+
+	room    room
+	waiting atomic.Int64 // requests that wait
+	held    atomic.Int64 // bytes of bodies kept
 }
 
 // A Route says where a request goes.
@@ -95,7 +100,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.payload.close()
+	defer c.close()
 	for {
 		grant, err := c.enter()
 		if err != nil {
@@ -111,8 +116,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
-	var es *entries
-	if es, t.err = complete(t.Providers); t.err == nil {
+	es, err := complete(t.Providers)
+	if t.err = errors.Join(err, t.validateQueue()); t.err == nil {
 		t.entries.Store(es)
 	}
 }
@@ -175,23 +180,68 @@ func (t *Transport) route(req *http.Request) (d destination, err error) {
 	return d, err
 }
 
-// enter stands in line for the next attempt: step 3.
-func (c *call) enter() (gate.Grant, error) {
-	if c.kind == dialect.Catalog {
-		return gate.Grant{At: time.Now()}, c.ctx.Err() // only sent
+// enter stands in line for the next attempt: step 3. Where it does not come
+// to one, its place may outlive it.
+func (c *call) enter() (grant gate.Grant, err error) {
+	room := &c.transport.room
+	stop, open := room.enter()
+	if !open {
+		c.keepPlace()
+		return gate.Grant{}, &gate.Refused{Reason: gate.Drain, Why: "this process is ending"}
+	}
+	defer room.leave()
+	switch {
+	case c.ctx.Err() != nil:
+		return gate.Grant{}, c.ctx.Err()
+	case c.turnedAway != nil:
+		return gate.Grant{}, c.turnedAway
+	case c.kind == dialect.Catalog || c.entry.Mode == Off:
+		return gate.Grant{At: time.Now()}, nil // only sent
+	case c.entry.Mode == Observe:
+		return c.observe(), nil
 	}
 	c.queuedSince = time.Now()
-	return c.home.gate.Enter(c.ctx, gate.Ask{
-		Key:       c.name,
-		Arrived:   c.arrived,
-		Hold:      c.hold(),
-		NotBefore: c.notBefore,
-		OrRelease: c.orRelease,
-		Deadline:  c.deadline,
-		MaxPause:  c.rules.Retry.Patience(),
-		Plan:      c.plan,
-		Started:   c.started,
-	})
+	ask := c.ask()
+	ask.Stop = stop
+	grant, err = c.home.gate.Enter(c.ctx, ask)
+	if c.waiting {
+		c.waiting = false
+		c.transport.waiting.Add(-1)
+	}
+	if keepsPlace(err) {
+		c.keepPlace()
+	}
+	return grant, err
+}
+
+// keepsPlace reports whether who leaves the line for a reason may come again:
+// the client has left, or is to.
+func keepsPlace(err error) bool {
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return refused.Reason == gate.Queue || refused.Reason == gate.Drain
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// ask is what the gate is asked for the next attempt.
+func (c *call) ask() gate.Ask {
+	return gate.Ask{
+		Key:          c.name,
+		Priority:     c.manners.priority,
+		Client:       c.manners.client,
+		Arrived:      c.first,
+		Lane:         c.lane,
+		Hold:         c.hold(),
+		NotBefore:    c.notBefore,
+		OrRelease:    c.orRelease,
+		Deadline:     c.deadline,
+		Leave:        c.leave,
+		MaxPause:     c.rules.Retry.Patience(),
+		WaitForQuota: c.rules.WaitForQuota,
+		Waits:        c.waits,
+		Plan:         c.plan,
+		Started:      c.started,
+	}
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed
@@ -219,17 +269,18 @@ func (c *call) unsent(err error) (*http.Response, error) {
 	case c.ctx.Err() != nil:
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.last != nil:
+	case c.last != nil && !(ok && keepsPlace(err)):
 		// Its own refusal says more than ours could.
 		return c.last.response(c, true), nil
 	case !ok:
 		c.logUnsent(0, err)
 		return nil, fmt.Errorf("paceline: %w", err)
 	}
-	if held := c.home.holding(c.name, time.Now()); held != nil && refused.Reason == gate.Pause {
+	if held := c.home.holding(c.name, time.Now()); held != nil && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
 		c.logUnsent(held.status, refused)
 		return held.rest(c, refused), nil
 	}
-	c.logUnsent(http.StatusTooManyRequests, refused)
-	return synthetic(c, refused), nil
+	res := synthetic(c, refused)
+	c.logUnsent(res.StatusCode, refused)
+	return res, nil
 }

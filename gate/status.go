@@ -4,12 +4,12 @@ import "time"
 
 // A Line is what the line of a caller key looks like from outside.
 type Line struct {
-	// Waiting counts requests by priority: interactive, normal, background.
-	Waiting [3]int
+	// Waiting counts requests by priority, the most urgent first.
+	Waiting [urgencies]int
 	// Active counts granted requests that have not been released.
 	Active int
-	// Until is when the head asks again, zero where only a waking tells; Pause
-	// the end of a pause that the limiter knows of, and Why what the head met.
+	// Until is when the next one asks again, zero where only a waking tells;
+	// Pause the end of a pause that the limiter knows of, and Why what it met.
 	Until, Pause time.Time
 	Why          string
 }
@@ -22,8 +22,11 @@ func (g *Gate) Line(key string) Line {
 	if l == nil {
 		return Line{}
 	}
-	return Line{
-		Waiting: [3]int{1: len(l.waiting)}, Active: l.active,
-		Until: l.block.firm, Pause: l.block.pause, Why: l.block.why,
+	b := l.block
+	for _, a := range l.lanes {
+		if b.by == nil { // every lane waits for limits of its own
+			b = a.block
+		}
 	}
+	return Line{Waiting: l.waiting, Active: l.active, Until: b.until, Pause: b.pause, Why: b.why}
 }

@@ -54,15 +54,14 @@ type Config struct {
 	Fallback Fallback
 }
 
-// Mode is what is done about limits: they hold, they are only recorded, or
-// nothing.
-type Mode string
+// Mode is what is done about limits.
+type Mode = paceline.Mode
 
 // The modes.
 const (
-	Enforce Mode = "enforce"
-	Observe Mode = "observe"
-	Off     Mode = "off"
+	Enforce = paceline.Enforce
+	Observe = paceline.Observe
+	Off     = paceline.Off
 )
 
 // Limiter says where grants are counted, and what happens while that cannot
@@ -92,7 +91,7 @@ type Client struct {
 	Priority      string
 	MaxWait       time.Duration
 	MaxConcurrent int
-	Quota         string
+	Quota         paceline.Quota
 }
 
 // Queue bounds what waits.
@@ -129,12 +128,16 @@ type Wait struct {
 // Log bounds the log of requests.
 type Log struct{ KeepDays, MaxMB int }
 
-// A Provider is one entry of providers.
+// A Provider is one entry of providers. A Mode that it leaves out is that of
+// the configuration.
 type Provider struct {
 	paceline.Provider
+	// Upstream is how it is reached. What is empty is that of the configuration.
 	Upstream Upstream
 	// StreamHeartbeat is how often a waiting stream gets a comment. 0: never.
 	StreamHeartbeat time.Duration
+
+	apiKey string // becomes the only one of Credentials
 }
 
 // Fallback sends what one provider refuses to another.

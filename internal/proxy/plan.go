@@ -88,7 +88,7 @@ func (j *journey) identify(s *state, r *http.Request, t target, c *caller) *fail
 	client := h["X-Paceline-Client"]
 	declared := s.config.Clients[client]
 	or("X-Paceline-Priority", declared.Priority)
-	or("X-Paceline-Quota", declared.Quota)
+	or("X-Paceline-Quota", string(declared.Quota))
 	if declared.MaxWait > 0 {
 		or("X-Paceline-Max-Wait", declared.MaxWait.String())
 	}
