@@ -305,7 +305,7 @@ func TestEventsOneByOne(t *testing.T) {
 				<-next
 			}
 		})
-		res := g.open(t, t.Context(), "/claude/v1/messages")
+		res := g.open(t, t.Context(), "/claude/v1/messages", chat)
 		for _, e := range events {
 			got := make([]byte, len(e))
 			// It is here before the next one has been sent.
@@ -327,9 +327,9 @@ func TestEventsOneByOne(t *testing.T) {
 }
 
 // open begins a request whose answer is read by the test.
-func (g *rig) open(t *testing.T, ctx context.Context, path string) *http.Response {
+func (g *rig) open(t *testing.T, ctx context.Context, path, body string) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, "POST", g.url+path, strings.NewReader(chat))
+	req, err := http.NewRequestWithContext(ctx, "POST", g.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestSplitCharacters(t *testing.T) {
 				<-next
 				io.WriteString(w, text[at:]+"\n\n")
 			})
-			res := g.open(t, t.Context(), "/own/v1/chat/completions")
+			res := g.open(t, t.Context(), "/own/v1/chat/completions", chat)
 			first := make([]byte, len("data: ")+at)
 			_, err := io.ReadFull(res.Body, first)
 			close(next)

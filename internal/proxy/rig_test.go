@@ -76,7 +76,7 @@ func newRig(t *testing.T, h http.HandlerFunc, change ...func(*config.Config)) *r
 	c := config.Default()
 	c.DefaultProvider = config.DefaultProvider{OpenAI: "own", Anthropic: "claude"}
 	entry := func(name string) config.Provider {
-		return config.Provider{Provider: paceline.Provider{Name: name, BaseURL: g.provider.URL + "/v1"}}
+		return config.Provider{Provider: paceline.Provider{Name: name, BaseURL: g.provider.URL + "/v1", Retry: paceline.Retry{Base: time.Millisecond}}}
 	}
 	stored := entry("stored")
 	stored.Credentials = []paceline.Credential{{Name: "stored", Key: storedKey}}
