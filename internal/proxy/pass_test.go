@@ -444,7 +444,7 @@ func TestManyLeaveAtOnce(t *testing.T) {
 	block := bytes.Repeat([]byte("data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n\n"), 1000)
 	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for range 80 { // 5 MB
+		for range 16 { // 1 MB
 			w.Write(block)
 		}
 		flush(w)
@@ -457,7 +457,7 @@ func TestManyLeaveAtOnce(t *testing.T) {
 		conns = append(conns, c)
 	}
 	for _, c := range conns {
-		if _, err := io.CopyN(io.Discard, c, int64(len(block))*80); err != nil {
+		if _, err := io.CopyN(io.Discard, c, int64(len(block))*16); err != nil {
 			t.Fatal(err)
 		}
 	}
