@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -505,5 +506,25 @@ func TestRedirectsPass(t *testing.T) {
 	g := newRig(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.test/x", 307) })
 	if res := g.do(t, "POST", "/own/v1/files", chat); res.StatusCode != 307 || res.Header.Get("Location") != "https://elsewhere.test/x" || g.count() != 1 {
 		t.Errorf("got %s %v", res.Status, res.Header)
+	}
+}
+
+// UKGovernmentBEIS/inspect_ai#1372: every answer says how long it waited in
+// line, refusals too, so that a harness can take that off.
+func TestAnswersTellTheirWay(t *testing.T) {
+	var sent int
+	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if sent++; sent == 1 {
+			w.WriteHeader(429)
+		}
+	})
+	res := g.do(t, "POST", "/own/v1/chat/completions", chat)
+	h := res.Header
+	waited, err := strconv.Atoi(h.Get("X-Paceline-Queued-Ms"))
+	if err != nil || res.StatusCode != 200 || h.Get("X-Paceline-Attempts") != "2" || h.Get("X-Paceline-Provider") != "own" || waited < 1 {
+		t.Errorf("%s %v", res.Status, h)
+	}
+	if id := h.Get("X-Paceline-Request-Id"); id == "" || g.records[0].ID != id {
+		t.Errorf("the answer has the id %q, the record %q", id, g.records[0].ID)
 	}
 }
