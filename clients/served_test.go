@@ -3,9 +3,6 @@ package clients
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +72,8 @@ func oneByOne(t *testing.T, name string, got result, x exchange) {
 	}
 	var next []time.Time // when each piece but the first was written: the first write 100 ms after another
 	for i := 1; i < len(x.writes); i++ {
-		if x.writes[i].Sub(x.writes[i-1]) > 100*time.Millisecond {
-			next = append(next, x.writes[i])
+		if x.writes[i].at.Sub(x.writes[i-1].at) > 100*time.Millisecond {
+			next = append(next, x.writes[i].at)
 		}
 	}
 	if len(next) != 5 {
@@ -184,7 +181,7 @@ func TestQueueLongerThanPatience(t *testing.T) {
 	})
 }
 
-// P-82, P-126: a client that leaves in mid-stream ends the generation's
+// P-82, P-126, BerriAI/litellm#9178: a client that leaves in mid-stream ends the generation's
 // connection at once, its place stays taken for abortHoldMs, and its row says
 // 499.
 func TestClientLeavesInMidStream(t *testing.T) {
@@ -192,8 +189,8 @@ func TestClientLeavesInMidStream(t *testing.T) {
 	each(t, func(t *testing.T, s sdk) {
 		u := newUpstream(t, stub.Config{Service: 10 * time.Second})
 		p := start(t, u, settings{provider: "limits: {maxConcurrent: 1, abortHoldMs: 3000}"})
-		a := s.say("Tell me more.")
-		a.Stream, a.LeaveAfter = true, 1
+		a := s.streamed("Tell me more.")
+		a.LeaveAfter = 1
 		left := does(t, s, p.url, a)
 		seen := u.wait(t, "the connection of a client that left to end", func(all []exchange) bool {
 			return len(all) == 1 && !all[0].ended.IsZero()
@@ -202,8 +199,7 @@ func TestClientLeavesInMidStream(t *testing.T) {
 			t.Errorf("cut %v after the client left", after)
 		}
 		// The next one takes the place when the hold is over.
-		a = s.say("And now me.")
-		next := does(t, s, p.url, a)
+		next := does(t, s, p.url, s.say("And now me."))
 		if next.Text != generation(2) {
 			t.Errorf("%q", next.Text)
 		}
@@ -226,9 +222,8 @@ func TestErrorsInsideA200(t *testing.T) {
 	each(t, func(t *testing.T, s sdk) {
 		u := newUpstream(t, stub.Config{Script: []stub.Step{{Fault: stub.FaultError}, {}, {Fault: stub.FaultError}}})
 		p := start(t, u, settings{provider: "retry: {baseMs: 100}"})
-		plain, streamed := s.say("Plain."), s.say("Streamed.")
-		streamed.Stream = true
-		for i, got := range s.prepare(t, job{Base: p.url, Asks: []ask{plain, streamed}})() {
+		asks := []ask{s.say("Plain."), s.streamed("Streamed.")}
+		for i, got := range s.prepare(t, job{Base: p.url, Asks: asks})() {
 			if got.Error != "" || got.Text != generation(i+1) || statuses(got.Answers) != "200" {
 				t.Errorf("ask %d: %q %q; answers %s", i+1, got.Error, got.Text, statuses(got.Answers))
 			}
@@ -245,9 +240,7 @@ func TestErrorInMidStream(t *testing.T) {
 	each(t, func(t *testing.T, s sdk) {
 		u := newUpstream(t, stub.Config{Script: []stub.Step{{Fault: stub.FaultLateError}}, Service: time.Second})
 		p := start(t, u, settings{})
-		a := s.say("Half of it.")
-		a.Stream = true
-		got := s.prepare(t, job{Base: p.url, Asks: []ask{a}})()[0]
+		got := s.prepare(t, job{Base: p.url, Asks: []ask{s.streamed("Half of it.")}})()[0]
 		if got.Error == "" || got.Text != "This is " {
 			t.Errorf("error %q after %q", got.Error, got.Text)
 		}
@@ -279,66 +272,4 @@ func (p *proxy) waiting(t *testing.T, n int) {
 		}
 	}
 	t.Fatalf("%d requests do not wait; /stats says %+v", n, status)
-}
-
-// An sse is a handler that writes chunks of a stream with a pause between
-// them, each flushed by itself.
-func sse(header http.Header, pause time.Duration, chunks ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, values := range header {
-			w.Header()[name] = values
-		}
-		for i, chunk := range chunks {
-			if i > 0 {
-				select {
-				case <-time.After(pause):
-				case <-r.Context().Done():
-					return
-				}
-			}
-			io.WriteString(w, chunk)
-			http.NewResponseController(w).Flush()
-		}
-	})
-}
-
-var eventStream = http.Header{"Content-Type": {"text/event-stream"}}
-
-// chatEvents are a streamed chat completion that says texts.
-func chatEvents(texts ...string) string {
-	var all strings.Builder
-	for _, text := range texts {
-		fmt.Fprintf(&all, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":%q},"finish_reason":null}]}`+"\n\n", text)
-	}
-	return all.String() + `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
-}
-
-// api7/aisix#111: characters that are split over two writes reach the client
-// whole, whatever the place of the split.
-func TestCharactersSplitOverWrites(t *testing.T) {
-	each(t, func(t *testing.T, s sdk) {
-		if !slices.Contains(s.apis, "chat") {
-			t.Skip("the stream is one of chat completions")
-		}
-		const text = "你好🐢"
-		stream := chatEvents(text)
-		from := strings.Index(stream, text)
-		var cuts []int
-		for _, n := range []int{1, 2, 4, 5, 7, 8, 9} {
-			cuts = append(cuts, from+n)
-		}
-		var chunks []string
-		last := 0
-		for _, cut := range append(cuts, len(stream)) {
-			chunks, last = append(chunks, stream[last:cut]), cut
-		}
-		u := serveUpstream(t, sse(eventStream, 30*time.Millisecond, chunks...))
-		p := start(t, u, settings{})
-		a := s.say("Greet me.")
-		a.Stream = true
-		got := does(t, s, p.url, a)
-		if got.Text != text || string(got.Bytes) != stream {
-			t.Errorf("%q from %q", got.Text, got.Bytes)
-		}
-	})
 }
