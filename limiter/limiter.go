@@ -79,6 +79,45 @@ type Renewer interface {
 	Renew(ctx context.Context, permits []string, hold time.Duration) error
 }
 
+// An Opener is a Limiter that can end a throttle before its time.
+type Opener interface {
+	// Open ends the throttle of a caller's key. A key that is open stays open.
+	Open(ctx context.Context, key string) error
+}
+
+// A Peeker is a Limiter that can say what it holds against a caller.
+type Peeker interface {
+	// Peek says how full limits are and until when the caller's key is closed.
+	// It counts nothing and keeps nothing.
+	Peek(ctx context.Context, key string, limits []Limit) (View, error)
+}
+
+// A View is what a limiter holds at one instant.
+type View struct {
+	// Now is the limiter's clock.
+	Now time.Time
+	// Throttled is until when the caller's key is closed; zero where it is open.
+	Throttled time.Time
+	// Usage is how full each limit is, in the order of the question.
+	Usage []Usage
+}
+
+// Usage is how full one limit is.
+type Usage struct {
+	Used int // cost in the window of the limit's Per; 0 without one
+	Held int // places of the limit's bucket that permits hold
+}
+
+// A Seeder is a Limiter that can be told of calls it did not grant itself, so
+// that a new one knows what an earlier one has let through.
+type Seeder interface {
+	// Seed counts a call that was granted at an earlier instant of the caller's
+	// clock, with the limits' own costs (0 is 1) and no places. An instant to
+	// come counts as now. What is already counted stays counted: seeding a call
+	// twice counts it twice.
+	Seed(ctx context.Context, limits []Limit, at time.Time) error
+}
+
 // A Request is one call somebody wants to make.
 type Request struct {
 	// Key is the caller, whom throttles close.

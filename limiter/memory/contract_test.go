@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,6 +20,31 @@ func TestContractInBubble(t *testing.T) {
 func TestContractInRealTime(t *testing.T) {
 	// One for all cases, as a process has one.
 	l := memory.New()
+	limitertest.Run(t, limitertest.Harness{
+		Open: func(*testing.T) limiter.Limiter { return l },
+		Unit: 20 * time.Millisecond,
+	})
+}
+
+func withJournal(t *testing.T) limiter.Limiter {
+	l, err := memory.Open(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func TestContractWithJournalInBubble(t *testing.T) {
+	limitertest.Run(t, limitertest.Harness{Open: withJournal, Bubble: true})
+}
+
+func TestContractWithJournalInRealTime(t *testing.T) {
+	l := withJournal(t)
 	limitertest.Run(t, limitertest.Harness{
 		Open: func(*testing.T) limiter.Limiter { return l },
 		Unit: 20 * time.Millisecond,
