@@ -120,6 +120,7 @@ Exit codes:
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
+		newStats(), newLog(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -62,8 +63,10 @@ func (h Home) Recorded() (Server, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return Server{}, fmt.Errorf("%s is damaged: %w", h.ServerFile(), err)
 	}
-	if s.PID <= 0 || s.Host == "" {
-		return Server{}, fmt.Errorf("%s is damaged: it names no process or no host", h.ServerFile())
+	_, notIP := netip.ParseAddr(s.Host)
+	socket := strings.HasPrefix(s.Host, unixPrefix)
+	if s.PID <= 0 || s.Port < 0 || s.Port > 65535 || notIP != nil && !socket {
+		return Server{}, fmt.Errorf("%s is damaged: it names no process, or no address", h.ServerFile())
 	}
 	return s, nil
 }
