@@ -67,7 +67,8 @@ type attempt struct {
 	whole  bool
 	pauses bool // its head says that it may pause the key
 
-	renewal atomic.Pointer[time.Timer]
+	renewal  atomic.Pointer[time.Timer]
+	observer *observer // of the body, nil for none
 }
 
 // How much of a refusal's body is read, and for how long.
@@ -99,7 +100,7 @@ func (c *call) send(grant gate.Grant) *attempt {
 	a.exchange()
 	a.answered = time.Now()
 	a.read()
-	if a.failure == unsendable || a.failure == notConnected {
+	if a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
 		r.NotSent, r.Sent = true, time.Time{}
 	}
 	a.learn()
@@ -298,6 +299,7 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 		a.settle(nil) // the connection is the caller's now
 		return res, nil
 	}
+	a.observer = a.observe(res.StatusCode, res.Header)
 	res.Body = a.stream(res.Header, res.Body)
 	return res, nil
 }

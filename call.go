@@ -134,10 +134,18 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
 		return policy.Plan{} // the mode has changed while it waited
 	}
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) bool {
+	orders := c.home.orders(c.entry.operator, now)
+	open := false
+	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+		changed, open = s.Obey(&orders, now)
 		p = c.rules.Plan(s, now, a)
-		return false
+		return changed
 	})
+	if open {
+		// A wait that was ended before the key was seen here.
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
+		c.home.gate.Wake(c.name)
+	}
 	return p
 }
 
@@ -256,8 +264,8 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 			delete(out.Header, name)
 		}
 	}
-	if c.key != nil {
-		c.entry.dialect.SetKey(out.Header, out.URL, c.key.Key)
+	if c.with != nil {
+		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil
 }

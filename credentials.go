@@ -111,7 +111,7 @@ func (e *entry) credential(name string) (*configured, error) {
 // identify says by which credential and for which account a call is made, and
 // returns the credential's id.
 func (c *call) identify() (id string) {
-	who := c.key
+	who := c.with
 	if who == nil {
 		id = credentialID(c.entry, c.req.Header, c.req.URL)
 		who = c.entry.keyOf(id) // its client may send a configured key itself
@@ -137,8 +137,8 @@ func (e *entry) keyOf(id string) *configured {
 // hideKey takes a configured key out of an answer that shows it: whoever may
 // use it need not know it.
 func (c *call) hideKey(h http.Header) {
-	if c.key != nil {
-		dialect.HideKey(h, c.key.Key)
+	if c.with != nil {
+		dialect.HideKey(h, c.with.Key)
 	}
 }
 
@@ -154,10 +154,10 @@ func (c *call) redacted(message string) string {
 }
 
 func (c *call) secret() string {
-	if c.key == nil {
+	if c.with == nil {
 		return ""
 	}
-	return c.key.Key
+	return c.with.Key
 }
 
 // A redactedError says what an error says, without the key that is in it.

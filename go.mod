@@ -3,6 +3,7 @@ module github.com/paceline-proxy/paceline
 go 1.26.0
 
 require (
+	github.com/gofrs/flock v0.13.2
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9

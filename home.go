@@ -26,6 +26,27 @@ type home struct {
 
 	mu   sync.Mutex
 	held map[string]*refusal // by caller key
+	left map[string]int      // places held for clients that left, by caller key
+}
+
+// heldBy counts the places of a caller key that are held for clients that
+// left.
+func (h *home) heldBy(key string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.left[key]
+}
+
+// holdPlaces counts n more of them.
+func (h *home) holdPlaces(key string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.left == nil {
+		h.left = make(map[string]int)
+	}
+	if h.left[key] += n; h.left[key] == 0 {
+		delete(h.left, key)
+	}
 }
 
 // maxHeld is how many refusals are held at most.

@@ -24,6 +24,21 @@ func (k callerKey) String() string {
 	return url.PathEscape(k.provider) + "/" + url.PathEscape(k.account) + "/" + url.PathEscape(k.scope)
 }
 
+// parseCallerKey takes apart what String has joined.
+func parseCallerKey(s string) (k callerKey, ok bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return k, false
+	}
+	for i, to := range []*string{&k.provider, &k.account, &k.scope} {
+		var err error
+		if *to, err = url.PathUnescape(parts[i]); err != nil {
+			return k, false
+		}
+	}
+	return k, true
+}
+
 // callerOf says who a request to an entry is made as: whom the provider meters,
 // which is the account where one is named, else the id of the credential.
 func callerOf(e *entry, account, id, model string) callerKey {

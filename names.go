@@ -32,17 +32,14 @@ const maxNames = 1 << 14
 // credentialName is what a log may call a credential of a provider.
 func (h *home) credentialName(provider, id string) string {
 	n := &h.names
-	key := namedID{provider, id}
-	n.mu.Lock()
-	name := n.names[key]
-	n.mu.Unlock()
-	if name != "" {
+	if name := n.of(provider, id); name != "" {
 		return name
 	}
 	number, err := numberOf(h.book.Store, provider, id)
 	if err != nil && h.book.Fault != nil {
 		h.book.Fault(err)
 	}
+	key := namedID{provider, id}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if name := n.names[key]; name != "" {
@@ -58,9 +55,16 @@ func (h *home) credentialName(provider, id string) string {
 		number = n.given[provider] + 1
 	}
 	n.given[provider] = max(n.given[provider], number)
-	name = fmt.Sprintf("%s#%d", provider, number)
+	name := fmt.Sprintf("%s#%d", provider, number)
 	n.names[key] = name
 	return name
+}
+
+// of is the name of a credential that was given one, empty for none.
+func (n *names) of(provider, id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.names[namedID{provider, id}]
 }
 
 // A register is what a store keeps of a provider's credentials: their ids in

@@ -156,7 +156,9 @@ type entry struct {
 	prefix  string // of the paths that belong to it, without a last slash
 	dialect *dialect.Dialect
 	keys    []configured
-	models  []modelLimits
+	// operator is the key of the orders to the provider.
+	operator string
+	models   []modelLimits
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -172,7 +174,7 @@ func (p Provider) complete() (*entry, error) {
 			p.Limits, p.Retry = p.Limits.Or(b.Limits), p.Retry.Or(b.Retry)
 		}
 	}
-	e := &entry{dialect: dialect.Generic}
+	e := &entry{dialect: dialect.Generic, operator: operatorKey(p.Name)}
 	if d, ok := dialect.ByName(p.Name); ok {
 		e.dialect = d
 	}
@@ -329,6 +331,19 @@ func (es *entries) find(name string) *entry {
 		}
 	}
 	return nil
+}
+
+// undeclared is an entry for a provider that nobody declares: that of a host
+// that has been asked, else one that says nothing.
+func (es *entries) undeclared(name string) *entry {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for _, e := range es.made {
+		if e.Name == name {
+			return e
+		}
+	}
+	return &entry{Provider: Provider{Name: name, Limits: defaultLimits, Retry: defaultRetry}}
 }
 
 func builtinNames() string {

@@ -245,16 +245,8 @@ func buckets(key string) func(unit string) string {
 // own sets the limits that not all requests of the caller key have, and the
 // lane of those that share them.
 func (c *call) own() {
-	var model, client, background string
-	c.rules.Own, c.rules.OwnBucket = Limits{}, nil
-	for _, m := range c.entry.models {
-		if m.covers(c.demand.Model) {
-			model = m.pattern
-			key := callerKey{c.as.provider, c.as.account, "~models/" + model}
-			c.rules.Own, c.rules.OwnBucket = m.limits, buckets(key.String())
-			break
-		}
-	}
+	var client, background string
+	model := c.entry.own(&c.rules, c.as, c.demand.Model)
 	if n := c.transport.Clients[c.manners.client].MaxConcurrent; n > 0 {
 		client = c.manners.client
 		c.rules.Client = limiter.Limit{Key: "~clients/" + url.PathEscape(client) + "//" + policy.Places, Concurrent: n}
@@ -265,6 +257,20 @@ func (c *call) own() {
 	if model+client+background != "" {
 		c.lane = strings.Join([]string{model, client, background}, "\x00")
 	}
+}
+
+// own gives rules the limits that a model has of its own, and returns the
+// pattern they are declared for, empty for none.
+func (e *entry) own(r *policy.Rules, as callerKey, model string) (pattern string) {
+	r.Own, r.OwnBucket = Limits{}, nil
+	for _, m := range e.models {
+		if m.covers(model) {
+			key := callerKey{as.provider, as.account, "~models/" + m.pattern}
+			r.Own, r.OwnBucket = m.limits, buckets(key.String())
+			return m.pattern
+		}
+	}
+	return ""
 }
 
 // reserve counts bytes of a body that are kept, or are about to be. It reports

@@ -13,7 +13,7 @@ import (
 // sending. It holds no prompt, no answer and no credential.
 type Record struct {
 	ID      string // of the request, the same for all its attempts
-	Attempt int    // from 1; 0 where nothing was sent
+	Attempt int    // from 1; 0 where none was made
 
 	Arrived time.Time
 	Sent    time.Time // zero where nothing was sent

@@ -145,7 +145,7 @@ func (t *Transport) warn(msg string, err error) {
 type destination struct {
 	entries *entries
 	entry   *entry
-	key     *configured // nil: the request's own credential
+	with    *configured // nil: the request's own credential
 	model   string      // empty: the request's own
 }
 
@@ -176,7 +176,7 @@ func (t *Transport) route(req *http.Request) (d destination, err error) {
 		return d, err
 	}
 	d.model = r.Model
-	d.key, err = d.entry.credential(r.Credential)
+	d.with, err = d.entry.credential(r.Credential)
 	return d, err
 }
 

@@ -58,6 +58,8 @@ type Plan struct {
 	// Closed is true where no clock is known to end the pause: nobody waits
 	// for it, and one request finds out when it is over.
 	Closed bool
+	// Probing is true where NotBefore is for a probe that is under way.
+	Probing bool
 	// Full is true where a request of this line has to end first, which no
 	// clock tells.
 	Full bool
@@ -108,7 +110,7 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 		// started before they were learned holds none there.
 		p.Full, p.Why = true, fmt.Sprintf("the provider runs %d at once", s.Places.N)
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
-		p.NotBefore = s.Probe.Sent.Add(probeFor)
+		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
 	}
 	return p

@@ -69,9 +69,16 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 	} else {
 		l.explain(&d, &r, asks, now, until)
 	}
+	var written uint64
+	if d.Granted && l.journal != nil {
+		written = l.granted(&r, asks, d.Permit, now, now)
+	}
 	swept := l.account(asks)
 	l.unlock(set)
 
+	if written > 0 {
+		l.journal.commit(written)
+	}
 	if due {
 		l.catchUp(false)
 	}
@@ -150,6 +157,7 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) view {
 			if w == nil {
 				// Windows found before may have moved: once more from the start.
 				b.open(int64(limit.Per), now)
+				l.opened(b, int64(limit.Per), now)
 				return l.peek(r, asks, now)
 			}
 			w.asked = now

@@ -7,6 +7,8 @@ type bucket struct {
 	hash uint64
 	key  string
 
+	number uint64 // of the key in the journal; 0: it is not known there
+
 	windows []window
 	held    []uint32 // places, as a heap: the next to lapse first
 }
@@ -33,10 +35,10 @@ func (b *bucket) seek(per int64) *window {
 	return nil
 }
 
-// open adds a window over the bucket's history: what the shortest of the
-// windows that reach back far enough holds, since it is the least coarse, or
-// the longest of all.
-func (b *bucket) open(per, now int64) {
+// view is a window over the bucket's history: what the shortest of the windows
+// that reach back far enough holds, since it is the least coarse, or the
+// longest of all.
+func (b *bucket) view(per, now int64) window {
 	source := -1
 	for i := range b.windows {
 		p := b.windows[i].per
@@ -47,10 +49,15 @@ func (b *bucket) open(per, now int64) {
 			source = i
 		}
 	}
-	w := window{per: per}
-	if source >= 0 {
-		w = b.windows[source].copyOf(per, now)
+	if source < 0 {
+		return window{per: per}
 	}
+	return b.windows[source].copyOf(per, now)
+}
+
+// open adds a window over the bucket's history.
+func (b *bucket) open(per, now int64) {
+	w := b.view(per, now)
 	w.asked = now
 	if i := b.spare(per, now); i >= 0 {
 		b.windows[i] = w

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A clock counts the nanoseconds since a limiter began: the process's
-// monotonic clock plus what the machine has slept meanwhile.
+// A clock counts nanoseconds: the process's monotonic clock plus what the
+// machine has slept meanwhile.
 //
 // It is read under any shard's lock, so that what is booked in a bucket is in
 // order, and set under all of them.
 type clock struct {
 	base time.Time // with the monotonic reading, for time.Since
 
-	// The same instant since 1970, for the instants we give out.
+	// The clock's zero since 1970, for the instants we give out.
 	seconds, nanos int64
 
-	slept     int64 // how much longer the machine has been asleep than at base
-	reference int64 // what suspended said at base
+	slept     int64 // how much longer the machine has been asleep than at base, and epoch
+	reference int64 // what suspended said at base, less epoch
 	checked   int64 // the instant slept was last known to be right
 	next      int64 // when to look again, in terms of time.Since(base)
 
@@ -33,13 +33,19 @@ const leastSleep = int64(time.Millisecond)
 // calls are too dear for every acquire.
 const checkEvery = int64(time.Second)
 
+// epoch is what a limiter's clock begins with: 36 years, so that what an
+// earlier limiter granted has an instant, too.
+const epoch = int64(1) << 60
+
 func (c *clock) start() {
 	if c.suspended == nil {
 		c.suspended = suspended
 	}
 	c.base = time.Now()
-	c.seconds, c.nanos = c.base.Unix(), int64(c.base.Nanosecond())
-	c.reference = c.suspended()
+	zero := c.base.Add(-time.Duration(epoch))
+	c.seconds, c.nanos = zero.Unix(), int64(zero.Nanosecond())
+	c.slept, c.checked = epoch, epoch
+	c.reference = c.suspended() - epoch
 	c.next = checkEvery
 }
 

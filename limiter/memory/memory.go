@@ -1,5 +1,5 @@
-// Package memory is the limiter inside one process: exact, without a
-// goroutine, a timer or a file of its own.
+// Package memory is the limiter inside one process: exact, and without a
+// goroutine or a timer of its own.
 //
 // Each window is a short ring of grants, so an ask costs the same at a hundred
 // and at a million calls a window. Up to 1024 grants of a window are kept one
@@ -9,6 +9,12 @@
 //
 // Buckets that count nothing any more are forgotten by the way, while others
 // are asked for: millions of keys may come and go.
+//
+// With a journal ([Open]) what was granted outlives the process. Each grant is
+// handed to the system in one write before Acquire returns, and every second to
+// the disk: kill -9 loses nothing, a power cut what was granted in its last
+// second. Where the file cannot be written, the limiter goes on without it and
+// tries again each second.
 //
 // Time is what passes in the world, also while the machine sleeps (on Linux).
 // Inside a testing/synctest bubble it is the bubble's, to the nanosecond; a
@@ -36,6 +42,10 @@ type Limiter struct {
 
 	// patrol is the shard that the next sweep visits besides its own.
 	patrol atomic.Uint32
+
+	// journal is where grants are written, or nil.
+	journal   *journal
+	recovered Recovery
 
 	ready atomic.Bool
 	first sync.Mutex

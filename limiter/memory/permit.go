@@ -52,6 +52,13 @@ func homeOf(permit string) (home placeID, ok bool) {
 	return placeID{shard: at >> indexBits, index: at & (1<<indexBits - 1)}, ok
 }
 
+// bitsOf is a permit as a number, as the journal has it.
+func bitsOf(permit string) uint64 {
+	number, _ := get(permit[:8])
+	at, _ := get(permit[8:])
+	return number<<32 | at
+}
+
 // put writes 32 bits.
 func put(b []byte, v uint64) {
 	v = (v | v<<16) & 0x0000ffff0000ffff

@@ -21,12 +21,29 @@ func (l *Limiter) Release(_ context.Context, permit string) error {
 	several := p != nil && p.others != nil
 	if p != nil && !several {
 		s.give(uint32(home.index))
+		l.releasing(permit)
 	}
 	s.mu.Unlock()
 	if several {
-		l.visit(home, permit, func(s *shard, index uint64) { s.give(uint32(index)) })
+		noted := false
+		l.visit(home, permit, func(s *shard, index uint64) {
+			s.give(uint32(index))
+			if !noted {
+				noted = true
+				l.releasing(permit)
+			}
+		})
 	}
 	return nil
+}
+
+// releasing notes a release. Nobody waits for the note: without it the place
+// is held for a while after a crash.
+func (l *Limiter) releasing(permit string) {
+	if l.journal != nil {
+		now, _ := l.clock.now()
+		l.changed(aRelease, permit, now, 0)
+	}
 }
 
 // Renew makes each permit last for hold from now, be that longer or shorter
@@ -35,6 +52,7 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 	if hold <= 0 {
 		return fmt.Errorf("%w: hold %v is not positive", limiter.ErrInvalid, hold)
 	}
+	var written uint64
 	for _, permit := range permits {
 		now := int64(-1) // read once under the locks: all places of a permit lapse together
 		home, ok := homeOf(permit)
@@ -48,9 +66,11 @@ func (l *Limiter) Renew(_ context.Context, permits []string, hold time.Duration)
 			// What has lapsed is somebody else's by right, taken or not.
 			if p := &s.places[index]; p.expires > now {
 				s.extend(p, now, after(now, int64(hold)))
+				written = l.changed(aRenewal, permit, now, int64(hold))
 			}
 		})
 	}
+	l.commit(written)
 	return nil
 }
 

@@ -53,14 +53,22 @@ func (l *Limiter) unlock(set uint64) {
 
 func (s *shard) slot(hash uint64) int { return int(hash/shards) & (len(s.slots) - 1) }
 
-// bucket finds a key's bucket or makes it.
-func (s *shard) bucket(hash uint64, key string) *bucket {
+// seek finds a key's bucket, nil where there is none.
+func (s *shard) seek(hash uint64, key string) *bucket {
 	if len(s.slots) > 0 {
 		for b := s.slots[s.slot(hash)]; b != nil; b = b.next {
 			if b.hash == hash && b.key == key {
 				return b
 			}
 		}
+	}
+	return nil
+}
+
+// bucket finds a key's bucket or makes it.
+func (s *shard) bucket(hash uint64, key string) *bucket {
+	if b := s.seek(hash, key); b != nil {
+		return b
 	}
 	if s.count >= len(s.slots) {
 		s.resize(max(4, 2*len(s.slots)))

@@ -37,13 +37,24 @@ func (l *Limiter) Throttle(_ context.Context, key string, until time.Time) error
 	hash := maphash.String(seed, key)
 	set := uint64(1) << shardOf(hash)
 	l.lock(set)
-	defer l.unlock(set)
+	from := l.clock.at(now)
+	var written uint64
+	if l.throttle(hash, key, from, after(from, remaining)) {
+		written = l.caller(aThrottle, set, key, from, remaining)
+	}
+	l.unlock(set)
+	l.commit(written)
+	return nil
+}
+
+// throttle closes a key until an instant and says whether that is later than it
+// was. Its shard is locked.
+func (l *Limiter) throttle(hash uint64, key string, now, at int64) (later bool) {
 	t := &l.shards[shardOf(hash)].throttles
-	l.closed.Add(-t.lapse(l.clock.at(now)))
-	at := after(l.clock.at(now), remaining)
+	l.closed.Add(-t.lapse(now))
 	known, ok := t.until[key]
 	if at <= known {
-		return nil
+		return false
 	}
 	if t.until == nil {
 		t.until = make(map[string]int64)
@@ -54,7 +65,43 @@ func (l *Limiter) Throttle(_ context.Context, key string, until time.Time) error
 		l.closed.Add(1)
 	}
 	t.until[key] = at
+	return true
+}
+
+// Open ends the throttle of a caller's key.
+func (l *Limiter) Open(_ context.Context, key string) error {
+	if !l.ready.Load() {
+		l.start()
+	}
+	hash := maphash.String(seed, key)
+	set := uint64(1) << shardOf(hash)
+	l.lock(set)
+	now, _ := l.clock.now()
+	var written uint64
+	if l.unthrottle(hash, key, now) {
+		written = l.caller(anOpening, set, key, now, 0)
+	}
+	l.unlock(set)
+	l.commit(written)
 	return nil
+}
+
+// unthrottle opens a key and says whether it was closed. Its shard is locked.
+func (l *Limiter) unthrottle(hash uint64, key string, now int64) bool {
+	t := &l.shards[shardOf(hash)].throttles
+	if _, ok := t.until[key]; !ok {
+		return false
+	}
+	t.until[key] = now // its end in the heap brings it here
+	for i := range t.ends {
+		if t.ends[i].key == key {
+			t.ends[i].at = now
+			t.up(i)
+			break
+		}
+	}
+	l.closed.Add(-t.lapse(now))
+	return true
 }
 
 // lapse forgets the throttles that are over and says how many.
@@ -81,7 +128,11 @@ func (t *throttles) lapse(now int64) (opened int64) {
 
 func (t *throttles) push(e end) {
 	t.ends = append(t.ends, e)
-	for at := len(t.ends) - 1; at > 0; {
+	t.up(len(t.ends) - 1)
+}
+
+func (t *throttles) up(at int) {
+	for at > 0 {
 		parent := (at - 1) / 2
 		if t.ends[parent].at <= t.ends[at].at {
 			break

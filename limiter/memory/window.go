@@ -1,6 +1,10 @@
 package memory
 
-import "math"
+import (
+	"math"
+	"slices"
+	"sort"
+)
 
 // A ring holds this many entries at most: 16 KiB.
 const mostEntries = 1024
@@ -181,6 +185,49 @@ func endOf(at, quantum int64) int64 {
 		return after(at, quantum-past)
 	}
 	return at
+}
+
+// insert counts a grant of an instant that others may have followed.
+func (w *window) insert(at, cost int64) {
+	if w.used() == 0 || at >= w.last.at {
+		w.book(at, cost)
+		return
+	}
+	entries := make([]entry, 0, w.live+2)
+	for i := range w.live + 1 {
+		entries = append(entries, *w.entry(i))
+	}
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].at >= at })
+	if entries[i].at > at {
+		total := w.gone
+		if i > 0 {
+			total = entries[i-1].total
+		}
+		entries = slices.Insert(entries, i, entry{at, total})
+	}
+	w.head, w.live = 0, 0
+	for n, e := range entries {
+		if n >= i {
+			e.total += uint64(cost)
+		}
+		if n < len(entries)-1 {
+			w.push(e)
+		} else {
+			w.last = e
+		}
+	}
+	w.leaves = 0
+}
+
+// each calls f with every entry, the oldest first.
+func (w *window) each(f func(at, cost int64)) {
+	before := w.gone
+	for i := range w.live + 1 {
+		if e := w.entry(i); e.total != before {
+			f(e.at, int64(e.total-before))
+			before = e.total
+		}
+	}
 }
 
 // shift moves what was booked at since or later on by a sleep.
