@@ -67,7 +67,8 @@ type attempt struct {
 	whole  bool
 	pauses bool // its head says that it may pause the key
 
-	renewal atomic.Pointer[time.Timer]
+	renewal  atomic.Pointer[time.Timer]
+	observer *observer // of the body, nil for none
 }
 
 // How much of a refusal's body is read, and for how long.
@@ -98,8 +99,10 @@ func (c *call) send(grant gate.Grant) *attempt {
 	}()
 	a.exchange()
 	a.answered = time.Now()
-	r.NotSent = a.failure == unsendable
 	a.read()
+	if a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
+		r.NotSent, r.Sent = true, time.Time{}
+	}
 	a.learn()
 	return a
 }
@@ -125,7 +128,10 @@ func (a *attempt) exchange() {
 	heading.set()
 	defer heading.stop()
 	a.res, a.err = c.transport.base().RoundTrip(out)
+	a.err = c.redact(a.err)
 	if a.res != nil {
+		a.res.Request = c.req // what was sent may have a key of ours
+		c.hideKey(a.res.Header)
 		if a.res.Header == nil {
 			a.res.Header = http.Header{}
 		}
@@ -159,7 +165,7 @@ func (a *attempt) read() {
 		h.Date, _ = http.ParseTime(said)
 	}
 	if h.Status >= 400 {
-		a.pauses = a.call.kind != dialect.Catalog && (h.Status == http.StatusTooManyRequests || h.Status >= 500)
+		a.pauses = !a.call.unheeded() && (h.Status == http.StatusTooManyRequests || h.Status >= 500)
 		if a.pauses {
 			a.unread()
 		}
@@ -213,7 +219,7 @@ func (a *attempt) learn() {
 	}
 	key := c.name
 	switch {
-	case c.kind == dialect.Catalog:
+	case c.unheeded():
 		return
 	case a.left || a.failure == unsendable:
 		// It says nothing of the provider; if it was to probe, another may.
@@ -293,6 +299,7 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 		a.settle(nil) // the connection is the caller's now
 		return res, nil
 	}
+	a.observer = a.observe(res.StatusCode, res.Header)
 	res.Body = a.stream(res.Header, res.Body)
 	return res, nil
 }

@@ -22,21 +22,31 @@ type call struct {
 	ctx       context.Context
 	id        string
 	arrived   time.Time
-	deadline  time.Time // the end of the caller's patience, zero for none
+	first     time.Time // when it first came: its place in line
+	deadline  time.Time // the end of its owner's patience, zero for none
+	leave     time.Time // when its client has to be answered, zero for never
+	manners   manners
 
-	entry      *entry
+	destination
 	kind       dialect.Kind
 	demand     dialect.Demand
-	key        callerKey
-	name       string // of the key
+	as         callerKey
+	name       string // of the caller key
 	credential string // a name that may be logged
+	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	rules      policy.Rules
 	payload    *payload
+	lane       string
+	held       int64 // bytes of its body that are counted
+	turnedAway error // it is not to be sent
+	waiting    bool  // it is counted as waiting
+	observed   *Observed
 
 	tally       policy.Tally
 	attempts    int
 	queuedSince time.Time
+	queued      time.Duration // in line, before all attempts together
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
@@ -53,16 +63,16 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	if req.URL == nil || req.URL.Host == "" {
 		return nil, fmt.Errorf("paceline: the request has no host in its URL")
 	}
-	e, err := t.route(req)
+	to, err := t.route(req)
 	if err != nil {
 		return nil, err
 	}
+	e := to.entry
 	c := &call{
-		transport: t, home: t.home, req: req, ctx: req.Context(), entry: e,
+		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
 		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
-		rules: policy.Rules{Limits: e.Limits, Retry: e.Retry},
 	}
-	if err := c.patience(req.Header); err != nil {
+	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
 	}
 	most := t.MaxReplayBytes
@@ -71,59 +81,71 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	}
 	most = min(most, math.MaxInt64-1) // readPayload reads one byte more
 	var head []byte
-	if c.payload, head, err = readPayload(req, most); err != nil {
+	if c.payload, head, err = c.read(most); err != nil {
+		c.reserve(-c.held)
 		return nil, err
 	}
-	c.demand = e.dialect.DemandOf(req, head)
-	id := credentialID(e, req)
-	c.credential = t.home.credentialName(e.Name, id)
-	c.key = callerOf(e, id, c.demand.Model)
-	if c.kind == dialect.Other {
-		c.key.scope = scopeOther
-		c.rules.Limits = Limits{Adaptive: Adaptive{Off: true}}
-	}
-	c.name = c.key.String()
-	// Where the units of the key count, written once: plans are made often.
-	requests, places := c.name+"/"+policy.Requests, c.name+"/"+policy.Places
-	c.rules.Bucket = func(unit string) string {
-		if unit == policy.Places {
-			return places
+	if c.turnedAway == nil {
+		if head, err = c.remodel(head); err != nil {
+			c.close()
+			return nil, err
 		}
-		return requests
 	}
+	c.demand = e.dialect.DemandOf(req, head)
+	id := c.identify()
+	c.as = callerOf(e, c.account, id, c.demand.Model)
+	if c.kind == dialect.Other {
+		c.as.scope = scopeOther
+	}
+	c.name = c.as.String()
+	c.rules.Bucket = buckets(c.name)
+	c.first = c.arrived
+	c.takePlace()
+	c.bound()
+	c.comply()
 	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
 }
 
-// patience reads how long the caller waits: the least of its context's
-// deadline and what its headers say.
-func (c *call) patience(h http.Header) error {
-	c.deadline, _ = c.ctx.Deadline()
-	if v := h.Get("X-Paceline-Max-Wait"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 0 {
-			return fmt.Errorf("paceline: X-Paceline-Max-Wait is %q: give a duration such as 90s or 10m", v)
-		}
-		if by := c.arrived.Add(d); c.deadline.IsZero() || by.Before(c.deadline) {
-			c.deadline = by
-		}
+// read takes over the request's body, if there is room for it.
+func (c *call) read(most int64) (p *payload, head []byte, err error) {
+	coming := int64(0)
+	if c.req.GetBody == nil {
+		coming = min(max(0, c.req.ContentLength), most)
 	}
-	switch v := h.Get("X-Paceline-Wait-For-Capacity"); v {
-	case "", "0":
-	case "1":
-		c.rules.Retry.WaitForCapacity = true
-	default:
-		return fmt.Errorf("paceline: X-Paceline-Wait-For-Capacity is %q: it is 1 or 0", v)
+	if !c.reserve(coming) {
+		return &payload{stream: c.req.Body}, nil, nil
 	}
-	return nil
+	if p, head, err = readPayload(c.req, most); err == nil {
+		c.reserve(int64(len(p.kept)) - coming)
+	}
+	return p, head, err
+}
+
+// close lets go of what the call holds once no attempt can follow.
+func (c *call) close() {
+	c.payload.close()
+	c.reserve(-c.held)
 }
 
 // plan is what holds for the next start of the call's key.
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) bool {
+	c.follow()
+	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
+		return policy.Plan{} // the mode has changed while it waited
+	}
+	orders := c.home.orders(c.entry.operator, now)
+	open := false
+	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+		changed, open = s.Obey(&orders, now)
 		p = c.rules.Plan(s, now, a)
-		return false
+		return changed
 	})
+	if open {
+		// A wait that was ended before the key was seen here.
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
+		c.home.gate.Wake(c.name)
+	}
 	return p
 }
 
@@ -156,7 +178,7 @@ func (c *call) repeatable(f failure) bool {
 
 // judge says whether an attempt is followed by another.
 func (c *call) judge(a *attempt) policy.Verdict {
-	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog {
+	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog || !c.entry.Mode.enforced() {
 		return policy.Verdict{}
 	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
@@ -182,7 +204,8 @@ func (c *call) judge(a *attempt) policy.Verdict {
 // far as one can say now: a refusal is better handed back whole than held.
 func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	p := c.plan(now, c.home.gate.Activity(c.name))
-	if most := c.rules.Retry.Patience(); p.Paused && most >= 0 && p.NotBefore.Sub(now) > most {
+	waits := p.Quota && c.rules.WaitForQuota
+	if most := c.rules.Retry.Patience(); p.Paused && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
 		return false
 	}
 	earliest := v.NotBefore
@@ -191,6 +214,9 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	}
 	return c.deadline.IsZero() || !earliest.After(c.deadline)
 }
+
+// unheeded reports whether answers teach nothing.
+func (c *call) unheeded() bool { return c.kind == dialect.Catalog || c.entry.Mode == Off }
 
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
@@ -204,9 +230,10 @@ func (c *call) record() Record {
 	h := c.req.Header
 	return Record{
 		ID: c.id, Arrived: c.arrived,
-		Provider: c.entry.Name, Credential: c.credential, Account: c.entry.Account,
-		Scope: c.key.scope, Model: c.demand.Model,
-		Client: h.Get("X-Paceline-Client"), Purpose: h.Get("X-Paceline-Purpose"),
+		Provider: c.entry.Name, Credential: c.credential, Account: c.account,
+		Scope: c.as.scope, Model: c.demand.Model,
+		Observed: c.observed,
+		Client:   c.manners.client, Purpose: h.Get("X-Paceline-Purpose"),
 		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
 	}
 }
@@ -217,7 +244,7 @@ func (c *call) logUnsent(status int, why error) {
 		return // its attempts have their rows
 	}
 	r := c.record()
-	r.Done, r.Status, r.NotSent, r.Error = time.Now(), status, true, why.Error()
+	r.Done, r.Status, r.NotSent, r.Error = time.Now(), status, true, c.redacted(why.Error())
 	r.Queued = r.Done.Sub(c.arrived)
 	r.Aborted = status == statusClientLeft
 	c.transport.log(r)
@@ -236,6 +263,9 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 		if strings.HasPrefix(strings.ToLower(name), "x-paceline-") {
 			delete(out.Header, name)
 		}
+	}
+	if c.with != nil {
+		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil
 }

@@ -1,7 +1,6 @@
 package paceline
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -19,38 +18,39 @@ import (
 // A home is what all Transports over one limiter and store share: the lines,
 // what the caller keys have learned, and the refusals that made their pauses.
 type home struct {
-	gate *gate.Gate
-	book budget.Book
+	gate   *gate.Gate
+	book   budget.Book
+	shadow shadow
 
-	mu    sync.Mutex
-	held  map[string]*refusal // by caller key
-	names map[string]string   // of credentials, by provider and id
-	given map[string]int      // how many names a provider's credentials have
+	names names
+
+	mu   sync.Mutex
+	held map[string]*refusal // by caller key
+	left map[string]int      // places held for clients that left, by caller key
 }
 
-// credentialName is what a log may call a credential: openai#1.
-func (h *home) credentialName(provider, id string) string {
+// heldBy counts the places of a caller key that are held for clients that
+// left.
+func (h *home) heldBy(key string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := provider + " " + id
-	if _, ok := h.names[key]; !ok {
-		if h.names == nil {
-			h.given = make(map[string]int)
-		}
-		if len(h.names) >= maxNames || h.names == nil {
-			h.names = make(map[string]string) // the numbers go on
-		}
-		h.given[provider]++
-		h.names[key] = fmt.Sprintf("%s#%d", provider, h.given[provider])
-	}
-	return h.names[key]
+	return h.left[key]
 }
 
-// How many credentials are named, and refusals held, at most.
-const (
-	maxNames = 1 << 16
-	maxHeld  = 1 << 10
-)
+// holdPlaces counts n more of them.
+func (h *home) holdPlaces(key string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.left == nil {
+		h.left = make(map[string]int)
+	}
+	if h.left[key] += n; h.left[key] == 0 {
+		delete(h.left, key)
+	}
+}
+
+// maxHeld is how many refusals are held at most.
+const maxHeld = 1 << 10
 
 // hold keeps the refusal that made a pause for those who meet the pause, if it
 // is whole and small. Where too many are held, those of pauses that are over

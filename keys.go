@@ -24,10 +24,25 @@ func (k callerKey) String() string {
 	return url.PathEscape(k.provider) + "/" + url.PathEscape(k.account) + "/" + url.PathEscape(k.scope)
 }
 
-// callerOf says who a request to an entry is made as. credential is the id of
-// the credential it carries.
-func callerOf(e *entry, credential, model string) callerKey {
-	k := callerKey{provider: e.Name, account: orElse(e.Account, credential)}
+// parseCallerKey takes apart what String has joined.
+func parseCallerKey(s string) (k callerKey, ok bool) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return k, false
+	}
+	for i, to := range []*string{&k.provider, &k.account, &k.scope} {
+		var err error
+		if *to, err = url.PathUnescape(parts[i]); err != nil {
+			return k, false
+		}
+	}
+	return k, true
+}
+
+// callerOf says who a request to an entry is made as: whom the provider meters,
+// which is the account where one is named, else the id of the credential.
+func callerOf(e *entry, account, id, model string) callerKey {
+	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
 		k.scope = scopeOf(model)
 	}
@@ -37,8 +52,8 @@ func callerOf(e *entry, credential, model string) callerKey {
 // credentialID names a credential without telling it: the first 8 hex digits
 // of the SHA-256 of what is stable in it. Requests without one share an empty
 // id.
-func credentialID(e *entry, r *http.Request) string {
-	stable := e.dialect.CredentialOf(r.Header, r.URL)
+func credentialID(e *entry, h http.Header, u *url.URL) string {
+	stable := e.dialect.CredentialOf(h, u)
 	if stable == "" {
 		return ""
 	}

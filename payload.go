@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // defaultMaxReplay bounds the request bodies kept for a repeat.
@@ -25,6 +27,19 @@ type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
 func (empty) Close() error             { return nil }
+
+// remodel has the body ask for the model that the call's Route names.
+func (c *call) remodel(head []byte) ([]byte, error) {
+	if c.model == "" || c.kind != dialect.Inference {
+		return head, nil
+	}
+	with, ok := dialect.SetModel(head, c.model)
+	if !ok {
+		return nil, fmt.Errorf("paceline: Route asks for model %q, and the request's body names none to replace: it must be JSON with a \"model\"", c.model)
+	}
+	c.payload.replace(head, with)
+	return with, nil
+}
 
 // readPayload takes over a request's body. head is its beginning, for the
 // dialect to look at.
@@ -75,10 +90,7 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 		p.kept = read
 		return p, read, nil
 	}
-	p.stream = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(read), req.Body), req.Body}
+	p.stream = prefixed(read, req.Body)
 	return p, read, nil
 }
 
@@ -90,6 +102,47 @@ func replayed(req *http.Request) bool {
 		return true
 	}
 	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+}
+
+// replace has the body begin with other bytes than its head.
+func (p *payload) replace(head, with []byte) {
+	whole := p.stream == nil && (p.kept != nil || int64(len(head)) == p.length)
+	if p.length > 0 { // else nobody knows it
+		p.length += int64(len(with) - len(head))
+	}
+	switch {
+	case whole:
+		p.kept, p.again = with, nil
+	case p.again != nil:
+		again := p.again
+		p.again = func() (io.ReadCloser, error) {
+			body, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return spliced(body, len(head), with)
+		}
+	default:
+		// Its head is in memory, so that nothing fails.
+		p.stream, _ = spliced(p.stream, len(head), with)
+	}
+}
+
+// spliced is a body with other bytes in place of its first n.
+func spliced(body io.ReadCloser, n int, with []byte) (io.ReadCloser, error) {
+	if _, err := io.CopyN(io.Discard, body, int64(n)); err != nil {
+		body.Close()
+		return nil, err
+	}
+	return prefixed(with, body), nil
+}
+
+// prefixed is a body with bytes before it.
+func prefixed(with []byte, body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(with), body), body}
 }
 
 // open returns the body for one attempt.
@@ -114,8 +167,24 @@ func (p *payload) open() (io.ReadCloser, int64, error) {
 // repeatable reports whether open may be called again.
 func (p *payload) repeatable() bool { return p.again != nil || p.kept != nil }
 
-// close lets go of a body that was never sent.
+// copyTo writes the body, and reports whether it could do so without losing
+// it.
+func (p *payload) copyTo(w io.Writer) bool {
+	if !p.repeatable() {
+		return false
+	}
+	body, _, err := p.open()
+	if err != nil {
+		return false
+	}
+	defer body.Close()
+	_, err = io.Copy(w, body)
+	return err == nil
+}
+
+// close lets go of the body, which is not sent any more.
 func (p *payload) close() {
+	p.kept = nil
 	if p.stream != nil {
 		p.stream.Close()
 		p.stream = nil

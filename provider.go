@@ -3,7 +3,6 @@ package paceline
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -61,10 +60,23 @@ type Provider struct {
 	// Account names whom the provider meters. Credentials of one account share
 	// limits and throttles. Empty: each credential is an account.
 	Account string
+	// Credentials are keys that replace those of requests whose [Route] names
+	// one of them. Without, and for all other requests, the client's own goes
+	// through.
+	Credentials []Credential
 
 	Limits
 	Retry
 	Timeouts
+	// Models are limits that some models have beside those of the entry. A key
+	// is the name of a model or a pattern as in path.Match, in lower case; of
+	// several that match, the model's own name counts, else the longest.
+	Models map[string]Limits
+	// Mode is whether the limits are enforced. Empty: Enforce.
+	Mode Mode
+	// Quota is whether requests wait for a spent quota, where they do not say so
+	// themselves (X-Paceline-Quota). Empty: background requests do.
+	Quota Quota
 }
 
 // A Scope is how finely a provider is divided into lines.
@@ -90,23 +102,73 @@ var (
 	localLimits = Limits{WindowSlack: -1, AbortHold: -1}
 )
 
-// builtin are the entries that ship with limits of their own.
-var builtin = []Provider{{
-	Name:    "openference",
-	BaseURL: "https://api.openference.com/v1",
-	Dialect: "openai",
-	Limits: Limits{
-		MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
-		Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
+// builtin are the entries that ship. Those that declare nothing live on what
+// their providers tell, and learn: plans differ.
+var builtin = []Provider{
+	{Name: "openai", BaseURL: "https://api.openai.com/v1"},
+	{Name: "anthropic", BaseURL: "https://api.anthropic.com"},
+	{
+		Name:    "openference",
+		BaseURL: "https://api.openference.com/v1",
+		Dialect: "openai",
+		Limits: Limits{
+			MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
+			Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
+		},
+		Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
 	},
-	Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
-}}
+	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1"},
+	{Name: "cohere", BaseURL: "https://api.cohere.com"},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com"},
+	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1"},
+	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com"},
+	{Name: "github", BaseURL: "https://models.github.ai/inference"},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1"},
+	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1"},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1"},
+	{Name: "nvidia", BaseURL: "https://integrate.api.nvidia.com/v1"},
+	{Name: "ollama", BaseURL: "http://localhost:11434"},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1"},
+	{Name: "perplexity", BaseURL: "https://api.perplexity.ai"},
+	{Name: "together", BaseURL: "https://api.together.xyz/v1"},
+	{Name: "xai", BaseURL: "https://api.x.ai/v1"},
+}
+
+// BuiltIn returns the entries that ship, in full: a request to one of their
+// addresses belongs to it, and a [Provider] of the same Name starts from it.
+func BuiltIn() []Provider {
+	ps := make([]Provider, len(builtin))
+	for i, b := range builtin {
+		p, err := b.Complete()
+		if err != nil {
+			panic(err) // a test completes them all
+		}
+		ps[i] = p
+	}
+	return ps
+}
+
+// Complete returns the entry with the defaults of what it leaves open, or
+// everything that is wrong with it.
+func (p Provider) Complete() (Provider, error) {
+	e, err := p.complete()
+	if err != nil {
+		return Provider{}, err
+	}
+	e.Provider.Dialect = e.dialect.Name
+	return e.Provider, nil
+}
 
 // An entry is a Provider with everything filled in.
 type entry struct {
 	Provider
 	base    *url.URL
+	prefix  string // of the paths that belong to it, without a last slash
 	dialect *dialect.Dialect
+	keys    []configured
+	// operator is the key of the orders to the provider.
+	operator string
+	models   []modelLimits
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -122,12 +184,9 @@ func (p Provider) complete() (*entry, error) {
 			p.Limits, p.Retry = p.Limits.Or(b.Limits), p.Retry.Or(b.Retry)
 		}
 	}
-	e := &entry{dialect: dialect.Generic}
+	e := &entry{dialect: dialect.Generic, operator: operatorKey(p.Name)}
 	if d, ok := dialect.ByName(p.Name); ok {
 		e.dialect = d
-		if p.BaseURL == "" && len(d.Hosts) > 0 {
-			p.BaseURL = "https://" + d.Hosts[0]
-		}
 	}
 	var err error
 	if e.base, err = url.Parse(p.BaseURL); err != nil || e.base.Host == "" {
@@ -148,11 +207,19 @@ func (p Provider) complete() (*entry, error) {
 	if p.Scope != "" && p.Scope != ScopeProvider && p.Scope != ScopeModel {
 		errs = append(errs, fmt.Errorf("scope is %q: it is %q or %q", p.Scope, ScopeProvider, ScopeModel))
 	}
+	if p.Credentials, err = named(p.Name, p.Credentials); err != nil {
+		errs = append(errs, err)
+	}
+	e.prefix = strings.TrimSuffix(path.Clean("/"+e.base.Path), "/")
+	e.keys = configure(e, p.Credentials)
 	errs = append(errs, p.Limits.Validate(), p.Retry.Validate())
 	if local(e.base.Hostname()) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
+	models, err := p.modelLimits()
+	e.models = models
+	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel
@@ -193,28 +260,25 @@ func local(host string) bool {
 
 // covers reports whether a URL belongs to the entry.
 func (e *entry) covers(u *url.URL) bool {
-	if !strings.EqualFold(hostPort(e.base), hostPort(u)) {
-		return false
-	}
-	base := strings.TrimSuffix(path.Clean("/"+e.base.Path), "/")
-	return base == "" || u.Path == base || strings.HasPrefix(u.Path, base+"/")
+	return strings.EqualFold(e.base.Hostname(), u.Hostname()) && portOf(e.base) == portOf(u) &&
+		strings.HasPrefix(u.Path, e.prefix) && (len(u.Path) == len(e.prefix) || e.prefix == "" || u.Path[len(e.prefix)] == '/')
 }
 
-// hostPort is a URL's host with its port, said or not.
-func hostPort(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
+// portOf is a URL's port, said or not.
+func portOf(u *url.URL) string {
+	switch port := u.Port(); {
+	case port != "":
+		return port
+	case u.Scheme == "http":
+		return "80"
 	}
-	if u.Scheme == "http" {
-		return net.JoinHostPort(u.Hostname(), "80")
-	}
-	return net.JoinHostPort(u.Hostname(), "443")
+	return "443"
 }
 
 // entries are the completed entries of a Transport.
 type entries struct {
 	declared []*entry
-	builtin  []*entry
+	builtin  map[string]*entry // by the host of their addresses
 
 	mu   sync.Mutex
 	made map[string]*entry // by scheme and host, for hosts that nobody declared
@@ -224,7 +288,7 @@ type entries struct {
 const mostMade = 1024
 
 func complete(ps []Provider) (*entries, error) {
-	es := &entries{}
+	es := &entries{builtin: make(map[string]*entry)}
 	var errs []error
 	seen := make(map[string]bool)
 	for _, p := range ps {
@@ -246,7 +310,7 @@ func complete(ps []Provider) (*entries, error) {
 				errs = append(errs, err)
 				continue
 			}
-			es.builtin = append(es.builtin, e)
+			es.builtin[e.base.Hostname()] = e
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -257,15 +321,47 @@ func complete(ps []Provider) (*entries, error) {
 
 // named returns the entry of a name.
 func (es *entries) named(name string) (*entry, error) {
-	for _, e := range append(es.declared[:len(es.declared):len(es.declared)], es.builtin...) {
+	if e := es.find(name); e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("paceline: provider %q is not declared, and none of %s", name, builtinNames())
+}
+
+// find returns the declared or built-in entry of a name, nil where there is
+// none.
+func (es *entries) find(name string) *entry {
+	for _, e := range es.declared {
 		if e.Name == name {
-			return e, nil
+			return e
 		}
 	}
-	if d, ok := dialect.ByName(name); ok && len(d.Hosts) > 0 {
-		return Provider{Name: name}.complete()
+	for _, e := range es.builtin {
+		if e.Name == name {
+			return e
+		}
 	}
-	return nil, fmt.Errorf("paceline: Route names provider %q, which is not declared", name)
+	return nil
+}
+
+// undeclared is an entry for a provider that nobody declares: that of a host
+// that has been asked, else one that says nothing.
+func (es *entries) undeclared(name string) *entry {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for _, e := range es.made {
+		if e.Name == name {
+			return e
+		}
+	}
+	return &entry{Provider: Provider{Name: name, Limits: defaultLimits, Retry: defaultRetry}}
+}
+
+func builtinNames() string {
+	names := make([]string, len(builtin))
+	for i, b := range builtin {
+		names[i] = b.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // of returns the entry a URL belongs to: the declared one with the longest
@@ -273,17 +369,15 @@ func (es *entries) named(name string) (*entry, error) {
 func (es *entries) of(u *url.URL) (*entry, error) {
 	var found *entry
 	for _, e := range es.declared {
-		if e.covers(u) && (found == nil || len(e.base.Path) > len(found.base.Path)) {
+		if e.covers(u) && (found == nil || len(e.prefix) > len(found.prefix)) {
 			found = e
 		}
 	}
 	if found != nil {
 		return found, nil
 	}
-	for _, e := range es.builtin {
-		if e.covers(u) {
-			return e, nil
-		}
+	if e := es.builtin[u.Hostname()]; e != nil && e.covers(u) {
+		return e, nil
 	}
 	return es.madeUp(u)
 }

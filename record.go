@@ -13,7 +13,7 @@ import (
 // sending. It holds no prompt, no answer and no credential.
 type Record struct {
 	ID      string // of the request, the same for all its attempts
-	Attempt int    // from 1; 0 where nothing was sent
+	Attempt int    // from 1; 0 where none was made
 
 	Arrived time.Time
 	Sent    time.Time // zero where nothing was sent
@@ -36,6 +36,8 @@ type Record struct {
 
 	// Evidence is given with every refusal for a rate.
 	Evidence *Evidence
+	// Observed is given in the mode Observe.
+	Observed *Observed
 
 	NotSent bool
 	Timeout bool // cut by a duration cap
@@ -93,6 +95,8 @@ type recordJSON struct {
 	Sent1s      *int          `json:"sent_1s,omitempty"`
 	RateFactor  *float64      `json:"rate_factor,omitempty"`
 	RateAdapted bool          `json:"rate_adapted,omitempty"`
+	ObservedMs  *int64        `json:"observed_ms,omitempty"`
+	ObservedWhy string        `json:"observed_why,omitempty"`
 	NotSent     bool          `json:"not_sent,omitempty"`
 	Timeout     bool          `json:"timeout,omitempty"`
 	Aborted     bool          `json:"aborted,omitempty"`
@@ -130,6 +134,10 @@ func (r Record) MarshalJSON() ([]byte, error) {
 		j.UnderLimit, j.Sent60s, j.Sent1s, j.RateFactor, j.RateAdapted =
 			&e.UnderLimit, &e.Sent60s, &e.Sent1s, &e.Factor, e.Adapted
 	}
+	if o := r.Observed; o != nil {
+		ms := o.Wait.Milliseconds()
+		j.ObservedMs, j.ObservedWhy = &ms, o.Why
+	}
 	return json.Marshal(j)
 }
 
@@ -152,6 +160,9 @@ func (r *Record) UnmarshalJSON(b []byte) error {
 	}
 	if j.WaitMs != nil {
 		r.Told, r.Wait = true, fromMs(*j.WaitMs)
+	}
+	if j.ObservedMs != nil {
+		r.Observed = &Observed{Wait: fromMs(*j.ObservedMs), Why: j.ObservedWhy}
 	}
 	if j.UnderLimit != nil {
 		r.Evidence = &Evidence{UnderLimit: *j.UnderLimit, Adapted: j.RateAdapted}

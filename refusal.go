@@ -55,7 +55,10 @@ func (r *refusal) rest(c *call, why *gate.Refused) *http.Response {
 
 // mark adds what the caller may know of the way its answer took.
 func (c *call) mark(h http.Header, giveUp bool) {
+	h.Set("X-Paceline-Request-Id", c.id)
+	h.Set("X-Paceline-Provider", c.entry.Name)
 	h.Set("X-Paceline-Attempts", strconv.Itoa(c.attempts))
+	h.Set("X-Paceline-Queued-Ms", strconv.FormatInt(c.queued.Milliseconds(), 10))
 	if giveUp {
 		// An SDK that repeats by itself would multiply what was tried here.
 		h.Set("X-Should-Retry", "false")
@@ -82,20 +85,43 @@ func synthetic(c *call, why *gate.Refused) *http.Response {
 	message := fmt.Sprintf("paceline did not send this request to %s: %s. It waited %v in paceline's line",
 		c.entry.Name, why.Why, now.Sub(c.arrived).Round(time.Millisecond))
 	h := http.Header{}
-	if !why.Until.IsZero() {
+	if again := comeAgain[why.Reason]; again > 0 {
+		tell(h, again)
+	} else if !why.Until.IsZero() {
 		left := max(0, why.Until.Sub(now))
-		h.Set("Retry-After", strconv.FormatInt(min(longestSaid, wholeSeconds(left)), 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt((left+time.Millisecond-1).Milliseconds(), 10))
+		tell(h, left)
 		message += fmt.Sprintf("; a start is possible at %s, in %v", why.Until.UTC().Format(time.RFC3339), left.Round(time.Millisecond))
 	}
 	message += remedy[why.Reason]
 	h.Set("X-Paceline-Refused", string(why.Reason))
-	return c.failed(http.StatusTooManyRequests, h, "rate_limit_error", "paceline_"+string(why.Reason), message+".")
+	status, kind := http.StatusTooManyRequests, "rate_limit_error"
+	if why.Reason == gate.Drain || why.Reason == gate.Bounds {
+		status, kind = http.StatusServiceUnavailable, "overloaded_error"
+	}
+	res := c.failed(status, h, kind, "paceline_"+string(why.Reason), message+".")
+	if keepsPlace(why) {
+		h.Set("X-Should-Retry", "true")
+	}
+	return res
 }
+
+// tell says a wait in the headers that SDKs read.
+func tell(h http.Header, wait time.Duration) {
+	h.Set("Retry-After", strconv.FormatInt(min(longestSaid, wholeSeconds(wait)), 10))
+	h.Set("Retry-After-Ms", strconv.FormatInt((wait+time.Millisecond-1).Milliseconds(), 10))
+}
+
+// comeAgain is after how long those may come again whose turn was not the
+// matter.
+var comeAgain = map[gate.Reason]time.Duration{gate.Queue: time.Second, gate.Drain: time.Second, gate.Bounds: 5 * time.Second}
 
 // remedy is what a caller can do about a refusal of ours.
 var remedy = map[gate.Reason]string{
 	gate.Pause:    ". Come again then, or wait for it: X-Paceline-Wait-For-Capacity: 1, or a longer Retry.MaxWait",
+	gate.Quota:    ". Come again then, or wait for it: X-Paceline-Quota: wait",
+	gate.Queue:    ". Come again with the same request: it goes on from where it stood in line",
+	gate.Drain:    ". Come again with the same request",
+	gate.Bounds:   ". Send fewer at once, or raise it",
 	gate.Deadline: ". Give the request more time (its context, X-Paceline-Max-Wait), or send fewer",
 }
 

@@ -41,6 +41,8 @@ func (a *attempt) settle(cause error) {
 		}
 		r := &a.record
 		r.Done = time.Now()
+		used := a.observer.end()
+		r.InTokens, r.OutTokens = used.Input, used.Output
 		running := false
 		switch {
 		case cause == nil:
@@ -50,7 +52,7 @@ func (a *attempt) settle(cause error) {
 		case errors.Is(cause, errLeft):
 			r.Status, r.Aborted, running = statusClientLeft, true, !a.unconnected.Load()
 		default:
-			r.Error = cause.Error()
+			r.Error = a.call.redacted(cause.Error())
 		}
 		a.release(running)
 		if a.call.kind != dialect.Catalog {
@@ -79,7 +81,11 @@ func (a *attempt) release(running bool) {
 		return
 	}
 	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
-	time.AfterFunc(hold, free)
+	c.home.holdPlaces(c.name, 1)
+	time.AfterFunc(hold, func() {
+		c.home.holdPlaces(c.name, -1)
+		free()
+	})
 }
 
 // discard settles an attempt that is followed by another.

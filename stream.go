@@ -70,10 +70,12 @@ func (s *stream) Read(p []byte) (int, error) {
 	s.idle.set()
 	n, err := s.body.Read(p)
 	s.idle.stop()
+	s.attempt.observer.see(p[:max(0, n)])
 	if s.events && n > 0 {
+		latest := p[max(0, n-lastTail):n]
 		s.mu.Lock()
-		s.tail = append(s.tail, p[:n]...)
-		s.tail = s.tail[max(0, len(s.tail)-lastTail):]
+		s.tail = append(s.tail[:0], s.tail[max(0, len(s.tail)+len(latest)-lastTail):]...)
+		s.tail = append(s.tail, latest...)
 		s.mu.Unlock()
 	}
 	if err != nil {
@@ -103,7 +105,7 @@ func (s *stream) ended(err error) error {
 	case errIdle:
 		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle.after)
 	}
-	return err
+	return a.call.redact(err)
 }
 
 // linger is how long Close waits for the end of an answer that may have come

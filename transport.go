@@ -1,11 +1,13 @@
 package paceline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -55,6 +57,14 @@ type Transport struct {
 	// MaxReplayBytes bounds the request bodies kept for a repeat; larger ones
 	// are sent once. 0 is 32 MiB.
 	MaxReplayBytes int64
+	// Queue is how requests wait where they come from clients. The zero value is
+	// for a program's own.
+	Queue Queue
+	// Background is the share of the rates per minute and longer that background
+	// requests may use while others are being started. 0 is 0.7.
+	Background float64
+	// Clients are those with limits of their own, by X-Paceline-Client.
+	Clients map[string]Client
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
@@ -63,14 +73,24 @@ type Transport struct {
 
 	once    sync.Once
 	home    *home
-	entries *entries
-	err     error
+	entries atomic.Pointer[entries]
+	err     error // with the declarations, where entries is nil
+
+	room    room
+	waiting atomic.Int64 // requests that wait
+	held    atomic.Int64 // bytes of bodies kept
 }
 
 // A Route says where a request goes.
 type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
+	// Credential is the name of one of the entry's Credentials, whose key
+	// replaces the request's own. Empty: as sent.
+	Credential string
+	// Model replaces the "model" of a JSON body that asks for inference, and
+	// nothing else of it. Empty: as sent.
+	Model string
 }
 
 // RoundTrip sends one request, as often and as late as the provider's limits
@@ -80,7 +100,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.payload.close()
+	defer c.close()
 	for {
 		grant, err := c.enter()
 		if err != nil {
@@ -96,7 +116,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
-	t.entries, t.err = complete(t.Providers)
+	es, err := complete(t.Providers)
+	if t.err = errors.Join(err, t.validateQueue()); t.err == nil {
+		t.entries.Store(es)
+	}
 }
 
 func (t *Transport) base() http.RoundTripper {
@@ -118,44 +141,108 @@ func (t *Transport) warn(msg string, err error) {
 	}
 }
 
-// route finds the entry of a request.
-func (t *Transport) route(req *http.Request) (*entry, error) {
-	t.once.Do(t.init)
-	if t.err != nil {
-		return nil, t.err
-	}
-	if t.Route == nil {
-		return t.entries.of(req.URL)
-	}
-	routes, err := t.Route(req)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("paceline: choosing a route: %w", err)
-	case len(routes) > 1:
-		return nil, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
-	case len(routes) == 0 || routes[0].Provider == "":
-		return t.entries.of(req.URL)
-	}
-	return t.entries.named(routes[0].Provider)
+// A destination is where a request goes, and as whom.
+type destination struct {
+	entries *entries
+	entry   *entry
+	with    *configured // nil: the request's own credential
+	model   string      // empty: the request's own
 }
 
-// enter stands in line for the next attempt: step 3.
-func (c *call) enter() (gate.Grant, error) {
-	if c.kind == dialect.Catalog {
-		return gate.Grant{At: time.Now()}, c.ctx.Err() // only sent
+// route finds the destination of a request: step 1.
+func (t *Transport) route(req *http.Request) (d destination, err error) {
+	t.once.Do(t.init)
+	if d.entries = t.entries.Load(); d.entries == nil {
+		return d, t.err
+	}
+	var r Route
+	if t.Route != nil {
+		routes, err := t.Route(req)
+		switch {
+		case err != nil:
+			return d, fmt.Errorf("paceline: choosing a route: %w", err)
+		case len(routes) > 1:
+			return d, errors.New("paceline: Route gave several routes: a chain of fallbacks is not supported")
+		case len(routes) == 1:
+			r = routes[0]
+		}
+	}
+	if r.Provider == "" {
+		d.entry, err = d.entries.of(req.URL)
+	} else {
+		d.entry, err = d.entries.named(r.Provider)
+	}
+	if err != nil {
+		return d, err
+	}
+	d.model = r.Model
+	d.with, err = d.entry.credential(r.Credential)
+	return d, err
+}
+
+// enter stands in line for the next attempt: step 3. Where it does not come
+// to one, its place may outlive it.
+func (c *call) enter() (grant gate.Grant, err error) {
+	room := &c.transport.room
+	stop, open := room.enter()
+	if !open {
+		c.keepPlace()
+		return gate.Grant{}, &gate.Refused{Reason: gate.Drain, Why: "this process is ending"}
+	}
+	defer room.leave()
+	switch {
+	case c.ctx.Err() != nil:
+		return gate.Grant{}, c.ctx.Err()
+	case c.turnedAway != nil:
+		return gate.Grant{}, c.turnedAway
+	case c.kind == dialect.Catalog || c.entry.Mode == Off:
+		return gate.Grant{At: time.Now()}, nil // only sent
+	case c.entry.Mode == Observe:
+		return c.observe(), nil
 	}
 	c.queuedSince = time.Now()
-	return c.home.gate.Enter(c.ctx, gate.Ask{
-		Key:       c.name,
-		Arrived:   c.arrived,
-		Hold:      c.hold(),
-		NotBefore: c.notBefore,
-		OrRelease: c.orRelease,
-		Deadline:  c.deadline,
-		MaxPause:  c.rules.Retry.Patience(),
-		Plan:      c.plan,
-		Started:   c.started,
-	})
+	ask := c.ask()
+	ask.Stop = stop
+	grant, err = c.home.gate.Enter(c.ctx, ask)
+	c.queued += time.Since(c.queuedSince)
+	if c.waiting {
+		c.waiting = false
+		c.transport.waiting.Add(-1)
+	}
+	if keepsPlace(err) {
+		c.keepPlace()
+	}
+	return grant, err
+}
+
+// keepsPlace reports whether who leaves the line for a reason may come again:
+// the client has left, or is to.
+func keepsPlace(err error) bool {
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return refused.Reason == gate.Queue || refused.Reason == gate.Drain
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// ask is what the gate is asked for the next attempt.
+func (c *call) ask() gate.Ask {
+	return gate.Ask{
+		Key:          c.name,
+		Priority:     c.manners.priority,
+		Client:       c.manners.client,
+		Arrived:      c.first,
+		Lane:         c.lane,
+		Hold:         c.hold(),
+		NotBefore:    c.notBefore,
+		OrRelease:    c.orRelease,
+		Deadline:     c.deadline,
+		Leave:        c.leave,
+		MaxPause:     c.rules.Retry.Patience(),
+		WaitForQuota: c.rules.WaitForQuota,
+		Waits:        c.waits,
+		Plan:         c.plan,
+		Started:      c.started,
+	}
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed
@@ -183,17 +270,18 @@ func (c *call) unsent(err error) (*http.Response, error) {
 	case c.ctx.Err() != nil:
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.last != nil:
+	case c.last != nil && !(ok && keepsPlace(err)):
 		// Its own refusal says more than ours could.
 		return c.last.response(c, true), nil
 	case !ok:
 		c.logUnsent(0, err)
 		return nil, fmt.Errorf("paceline: %w", err)
 	}
-	if held := c.home.holding(c.name, time.Now()); held != nil && refused.Reason == gate.Pause {
+	if held := c.home.holding(c.name, time.Now()); held != nil && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
 		c.logUnsent(held.status, refused)
 		return held.rest(c, refused), nil
 	}
-	c.logUnsent(http.StatusTooManyRequests, refused)
-	return synthetic(c, refused), nil
+	res := synthetic(c, refused)
+	c.logUnsent(res.StatusCode, refused)
+	return res, nil
 }

@@ -70,6 +70,7 @@ type Caller struct {
 	read    time.Time // when the store was last read
 	written time.Time
 	told    Pause // the latest that was written
+	obeyed  Orders
 	dirty   bool
 	used    time.Time
 }
@@ -122,19 +123,20 @@ func (c *Caller) refresh(now time.Time) {
 		c.fault(err)
 		return
 	}
-	ramp, unread := c.state.Ramp, c.state.Unread
+	ramp, unread, opened := c.state.Ramp, c.state.Unread, c.state.Opened
 	c.state = Merge(c.state, stored)
-	c.state.Ramp, c.state.Unread = ramp, unread
+	c.state.Ramp, c.state.Unread, c.state.Opened = ramp, unread, opened
 }
 
 // flush writes what changed. Between two writes changes gather; the next use
 // of the caller carries them.
 func (c *Caller) flush(now time.Time) {
-	urgent := c.state.Pause != c.told // nobody may send into it
+	// Nobody may send into a pause, and what an operator orders is to last.
+	urgent := c.state.Pause != c.told || c.state.Orders != c.obeyed
 	if !c.dirty || c.book.Store == nil || !urgent && now.Sub(c.written) < writeEvery {
 		return
 	}
-	c.written, c.told, c.dirty = now, c.state.Pause, false
+	c.written, c.told, c.obeyed, c.dirty = now, c.state.Pause, c.state.Orders, false
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := c.book.Store.Update(ctx, c.key, func(old []byte) []byte {

@@ -49,3 +49,13 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 	last := sort.Search(len(live), func(i int) bool { return live[i] > to })
 	return last - first
 }
+
+// Back is the n-th latest start, 1 for the latest; false where there were not
+// so many.
+func (s *Starts) Back(n int) (time.Time, bool) {
+	live := s.at[s.gone:]
+	if n < 1 || n > len(live) {
+		return time.Time{}, false
+	}
+	return s.base.Add(time.Duration(live[len(live)-n])), true
+}

@@ -24,11 +24,15 @@ type State struct {
 	Places   Places    `json:"places,omitzero"`
 	Overload Overload  `json:"overload,omitzero"`
 	Readings []Reading `json:"readings,omitempty"`
+	Orders   Orders    `json:"orders,omitzero"`
 
 	// Ramp concerns the requests waiting in this process and is not shared.
 	Ramp Ramp `json:"-"`
 	// Unread counts refusals whose body is being read in this process.
 	Unread int `json:"-"`
+	// Opened is the latest Orders.Open that the limiter of this process knows
+	// of.
+	Opened time.Time `json:"-"`
 }
 
 // A Pause closes the caller key until an instant.
@@ -36,6 +40,8 @@ type Pause struct {
 	Until  time.Time `json:"until,omitzero"`
 	Reason Reason    `json:"reason,omitempty"`
 	Source Source    `json:"source,omitempty"`
+	// Made is when it was made.
+	Made time.Time `json:"made,omitzero"`
 }
 
 // Active reports whether the pause still runs.
@@ -47,7 +53,18 @@ func (p *Pause) Extend(until time.Time, why Reason, by Source) bool {
 	if !until.After(p.Until) {
 		return false
 	}
-	*p = Pause{Until: until, Reason: why, Source: by}
+	*p = Pause{Until: until, Reason: why, Source: by, Made: p.Made}
+	return true
+}
+
+// Close pauses the caller key until an instant, and has a probe look
+// afterwards. It reports whether the pause lasts longer than before.
+func (s *State) Close(now, until time.Time, why Reason, by Source) bool {
+	if !s.Pause.Extend(until, why, by) {
+		return false
+	}
+	s.Pause.Made = now
+	s.Probe = Probe{Needed: true, Changed: now}
 	return true
 }
 
@@ -68,8 +85,9 @@ type Source string
 
 // The sources of a pause.
 const (
-	Told    Source = "told"    // the provider stated the wait
-	Learned Source = "learned" // worked out here
+	Told     Source = "told"     // the provider stated the wait
+	Learned  Source = "learned"  // worked out here
+	Operator Source = "operator" // somebody wants it so
 )
 
 // A Probe is the one request sent after a pause to see whether it is over.
@@ -160,7 +178,7 @@ type Reading struct {
 
 // blank reports whether the state has learned nothing.
 func (s *State) blank() bool {
-	return s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0
+	return s.Orders == Orders{} && s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0
 }
 
 // maxReadings bounds what a provider can make us remember.

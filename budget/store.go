@@ -60,6 +60,7 @@ func (s *State) sane(now time.Time) {
 		&s.Episode.Began, &s.Episode.Ended, &s.Episode.Changed, &s.Episode.Since,
 		&s.Factor.Changed, &s.Factor.Refused,
 		&s.Rate.Changed, &s.Rate.Since, &s.Spacing.Changed, &s.Places.Changed, &s.Probe.Changed,
+		&s.Pause.Made, &s.Orders.Open, &s.Orders.Forget, &s.Orders.Reread,
 	} {
 		if t.After(now) {
 			*t = now
@@ -97,8 +98,12 @@ func (s *State) sane(now time.Time) {
 }
 
 // Merge joins what two processes know of one key: the longer pause, and of
-// each lesson the one that changed last.
+// each lesson the one that changed last, after both have obeyed the orders of
+// either.
 func Merge(a, b State) State {
+	orders := a.Orders.and(b.Orders)
+	a.obey(orders)
+	b.obey(orders)
 	m := a
 	m.Pause = newer(a.Pause, b.Pause, a.Pause.Until, b.Pause.Until)
 	m.Probe = newer(a.Probe, b.Probe, a.Probe.Changed, b.Probe.Changed)

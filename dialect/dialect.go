@@ -176,7 +176,9 @@ type Demand struct {
 	Reserves bool
 }
 
-// A Usage is what an answer said it cost, in tokens.
+// A Usage is what an answer said it cost, in tokens. CachedInput is the part of
+// the Input that was read from the provider's cache, CacheWrites the part that
+// was written to it.
 type Usage struct {
 	Input, CachedInput, CacheWrites, Output int
 }

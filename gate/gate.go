@@ -1,7 +1,11 @@
 // Package gate is the line in front of a limiter, and the only place that
 // waits. Each caller key has one line; its head asks policy for a plan and the
 // limiter for a grant, and sleeps until an answer of theirs says that asking
-// again is worth it. Nobody overtakes the head.
+// again is worth it. Nobody overtakes the head, but for those who do not share
+// the limits that it waits for.
+//
+// A line goes by priority, then by clients in turn, the one with the fewest
+// starts in the last minute first, then by arrival.
 //
 // There is no goroutine of the gate's own: the head's does the asking, and
 // hands the line on when it leaves.
@@ -28,21 +32,28 @@ type Gate struct {
 
 	mu       sync.Mutex
 	lines    map[string]*line
+	sweepAt  int    // how many lines are too many not to look at
 	released uint64 // counts releases
 	joined   uint64 // numbers the waiters, for arrivals of one instant
 }
 
 // New returns a gate in front of a limiter.
 func New(l limiter.Limiter) *Gate {
-	return &Gate{limiter: l, lines: make(map[string]*line)}
+	return &Gate{limiter: l, lines: make(map[string]*line), sweepAt: fewLines}
 }
 
 // An Ask is a request that wants to be started.
 type Ask struct {
 	// Key is the caller key: which line to stand in, and whom throttles close.
 	Key string
-	// Arrived orders the line. A retry keeps the arrival of its request.
-	Arrived time.Time
+	// Priority, Client and Arrived order the line. A retry keeps the arrival of
+	// its request.
+	Priority Priority
+	Client   string
+	Arrived  time.Time
+	// Lane names those of the key's requests that have the same limits of their
+	// own beside the key's.
+	Lane string
 	// Hold is how long its places last without a renewal.
 	Hold time.Duration
 	// NotBefore is a wait of this request alone. It stands outside the line
@@ -52,8 +63,18 @@ type Ask struct {
 	// Deadline is when the caller stops waiting, zero for never. A start that
 	// cannot come before it is refused at once.
 	Deadline time.Time
+	// Leave is when the request leaves the line, zero for never: not that it
+	// would be too late then, but its client has to be answered.
+	Leave time.Time
+	// Stop ends the waiting when it is closed.
+	Stop <-chan struct{}
 	// MaxPause is the longest rest of a pause to wait for; negative is any.
-	MaxPause time.Duration
+	// WaitForQuota waits for any pause of a spent quota.
+	MaxPause     time.Duration
+	WaitForQuota bool
+	// Waits is asked once, before the request begins to wait; its error ends
+	// it. nil lets it.
+	Waits func() error
 	// Plan says what holds at now.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
 	// Started is told of the grant before anyone else of the line may ask.
@@ -88,8 +109,16 @@ type Reason string
 const (
 	// Pause: the key is closed for longer than the caller waits for.
 	Pause Reason = "pause"
+	// Quota: the same, and what closes it is a spent quota.
+	Quota Reason = "quota"
 	// Deadline: the caller's deadline cannot be met, or has come.
 	Deadline Reason = "deadline"
+	// Queue: its turn had not come when it had to leave.
+	Queue Reason = "queue"
+	// Bounds: too many wait already. The gate does not count them.
+	Bounds Reason = "bounds"
+	// Drain: the line is being closed.
+	Drain Reason = "drain"
 )
 
 // Enter stands in line until the request may be started. It returns
@@ -102,12 +131,13 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	if !a.Deadline.IsZero() && a.NotBefore.After(a.Deadline) {
 		return Grant{}, &Refused{Reason: Deadline, Until: a.NotBefore, Why: "its own backoff ends later"}
 	}
-	w := &waiter{ask: a, kick: make(chan struct{}, 1)}
+	w := &waiter{ask: a, priority: a.Priority, kick: make(chan struct{}, 1)}
 	if err := g.standApart(ctx, w); err != nil {
 		return Grant{}, err
 	}
 	l := g.join(w)
 	for {
+		g.age(l, w, time.Now())
 		var until time.Time // zero: until somebody wakes us
 		if turn, released := g.beginAsk(l, w); turn {
 			grant, granted, next, err := g.ask(ctx, l, w, released)
@@ -128,24 +158,53 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 }
 
+// Pass lets a request through at once, whatever its plan says. What fits is
+// counted in the limiter, so that others see it.
+func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
+	now := time.Now()
+	grant := Grant{At: now, key: a.Key}
+	g.mu.Lock()
+	l := g.line(a.Key)
+	l.active++
+	if a.Priority != Background {
+		l.foreground = now
+	}
+	activity := l.activity()
+	g.mu.Unlock()
+	activity.Background = a.Priority == Background
+	limits := a.Plan(now, activity).Limits
+	if d, err := g.limiter.Acquire(ctx, limiter.Request{Key: a.Key, Limits: limits, Hold: a.Hold}); err == nil && d.Granted {
+		grant.Permit, grant.places = d.Permit, placesOf(limits)
+	}
+	a.Started(now)
+	return grant
+}
+
 // ask puts the head's question. Where it is not granted, next is when to ask
 // again, zero where only somebody's waking tells.
 func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, granted bool, next time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, false, time.Time{}, err
 	}
+	select {
+	case <-w.ask.Stop:
+		return Grant{}, false, time.Time{}, stopped()
+	default:
+	}
 	now := time.Now()
-	plan := w.ask.Plan(now, g.activity(l))
+	plan := w.ask.Plan(now, g.activity(l, w))
+	b := block{limits: plan.Limits[plan.Own : len(plan.Limits)-plan.Passing], why: plan.Why}
 	if plan.Full {
-		g.blocked(l, w, block{full: true, why: plan.Why}, released)
+		b.full, b.limits = true, nil
+		g.blocked(l, w, b, false, released)
 		return Grant{}, false, time.Time{}, nil
 	}
 	if plan.NotBefore.After(now) {
-		b := block{closed: plan.Closed, limits: plan.Limits[:len(plan.Limits)-plan.Passing], why: plan.Why}
+		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
 		if plan.Paused {
 			b.firm, b.pause = plan.NotBefore, plan.NotBefore
 		}
-		g.blocked(l, w, b, released)
+		g.blocked(l, w, b, false, released)
 		return Grant{}, false, plan.NotBefore, w.bears(b, now)
 	}
 	d, err := g.limiter.Acquire(ctx, limiter.Request{
@@ -156,26 +215,52 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	}
 	if d.Granted {
 		at := time.Now() // the answer may have taken its time
-		g.started(l)
+		g.started(l, w, at)
 		w.ask.Started(at)
 		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, places: placesOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
 	now = time.Now()
-	b := block{refused: d.Refused, limits: plan.Limits[:len(plan.Limits)-plan.Passing], why: describe(d.Refused, plan.Limits)}
+	own := plan.Limits[:plan.Own]
+	mine := block{refused: d.Refused, limits: own, why: describe(d.Refused, own)}
+	b.refused, b.why = d.Refused, describe(d.Refused, plan.Limits[plan.Own:])
+	meetsOwn := true
 	for _, f := range d.Refused {
-		// What is said of a place is the latest instant, and so not firm.
 		at := now.Add(f.RetryAt.Sub(d.Now))
-		if f.Cause == limiter.Throttle {
-			b.pause = at
+		to := &b
+		if names(own, f.Key) {
+			if to = &mine; !plan.Eases.IsZero() {
+				at = sooner(at, plan.Eases)
+			}
+		} else {
+			meetsOwn = false
 		}
-		if f.Cause != limiter.Concurrent && at.After(b.firm) {
-			b.firm = at
+		to.until = later(to.until, at)
+		if f.Cause == limiter.Throttle {
+			to.pause = at
+		}
+		if f.Cause != limiter.Concurrent { // of a place it is the latest instant
+			to.firm = later(to.firm, at)
 		}
 	}
-	g.blocked(l, w, b, released)
-	return Grant{}, false, now.Add(retryAfter(d)), w.bears(b, now)
+	// What the line meets holds everybody up; then only its lane waits on.
+	if meetsOwn = meetsOwn && len(d.Refused) > 0; meetsOwn {
+		b = mine
+	}
+	if !b.until.After(now) {
+		b.until = now.Add(time.Millisecond) // not all the time for what has passed
+	}
+	g.blocked(l, w, b, meetsOwn, released)
+	if err := w.bears(mine, now); err != nil {
+		return Grant{}, false, time.Time{}, err
+	}
+	return Grant{}, false, b.until, w.bears(b, now)
+}
+
+// names reports whether one of these limits counts in a bucket.
+func names(limits []limiter.Limit, bucket string) bool {
+	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket })
 }
 
 // placesOf names the buckets in which a grant of these limits holds a place.
@@ -186,15 +271,6 @@ func placesOf(limits []limiter.Limit) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// retryAfter is how long a refused head sleeps. A limiter that names an instant
-// that has passed is not asked all the time for it.
-func retryAfter(d limiter.Decision) time.Duration {
-	if after := d.RetryAfter(); after > 0 {
-		return after
-	}
-	return time.Millisecond
 }
 
 // describe says in a reader's words what refused: buckets are named by keys
@@ -234,13 +310,14 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.released++
+	now := time.Now()
 	if l := g.lines[grant.key]; l != nil {
 		l.active--
 		if freed && len(l.apart) > 0 {
 			l.free()
 		}
 		if l.block.full {
-			l.wakeHead()
+			l.wakeHead(now)
 		}
 		g.drop(l)
 	}
@@ -249,14 +326,12 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 	}
 	var woken []*line
 	for _, l := range g.lines {
-		if slices.ContainsFunc(l.block.refused, func(f limiter.Refusal) bool {
-			return f.Cause == limiter.Concurrent && slices.Contains(grant.places, f.Key)
-		}) {
+		if l.lacks(grant.places) && l.head(now) != nil {
 			woken = append(woken, l)
 		}
 	}
-	slices.SortFunc(woken, func(a, b *line) int { return a.head().compare(b.head()) })
-	wakeInTurn(woken)
+	slices.SortFunc(woken, func(a, b *line) int { return a.head(now).compare(b.head(now)) })
+	wakeInTurn(woken, now)
 	return err
 }
 
@@ -293,7 +368,10 @@ func (g *Gate) Wake(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if l := g.lines[key]; l != nil {
-		l.wakeHead()
+		for _, a := range l.lanes {
+			a.block = block{}
+		}
+		l.wakeHead(time.Now())
 	}
 }
 

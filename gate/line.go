@@ -1,12 +1,8 @@
 package gate
 
 import (
-	"cmp"
-	"container/heap"
-	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -17,29 +13,40 @@ import (
 // belong to the gate's lock.
 type line struct {
 	key     string
-	waiting waiters
-	active  int // granted and not released
-	// asking is the waiter whose question is being answered. A retry that
-	// joins in front meanwhile asks after it.
+	lanes   map[string]*lane
+	clients map[string]*client
+	turns   []*turns       // of the last minute, in order
+	waiting [urgencies]int // by urgency
+	active  int            // granted and not released
+	// foreground is the latest start of a request that is not background.
+	foreground time.Time
+	// asking is the waiter whose question is being answered. One that joins in
+	// front meanwhile asks after it.
 	asking *waiter
-	block  block // what the last ask met
+	block  block // what the last ask met, in limits of the whole line
+	// unjudged counts those who looked while nothing was known of how fast the
+	// line moves.
+	unjudged int
 	// apart are those who wait by themselves for a request of this line to end.
 	apart []*waiter
 	// then are lines to wake once this one has asked.
 	then []*line
 }
 
-// A block is what stands before the head of a line.
+// A block is what stands before whoever has asked.
 type block struct {
+	by    *waiter
+	until time.Time // when it asks again, zero where only a waking tells
 	// firm is the instant before which no start can come, pause the end of a
 	// pause of the key, zero where there is none.
 	firm    time.Time
 	pause   time.Time
 	closed  bool // the pause is not to be waited for
+	quota   bool // the pause is of a spent quota
 	full    bool // a request of this line has to end first
 	why     string
 	refused []limiter.Refusal
-	limits  []limiter.Limit
+	limits  []limiter.Limit // what everybody it stands before has to fit
 }
 
 // earliest is the first start of the waiter with n before it, if all of those
@@ -58,121 +65,29 @@ func (b block) earliest(n int, now time.Time) time.Time {
 	return at.Add(wait)
 }
 
-// A waiter is one request in a line.
-type waiter struct {
-	ask   Ask
-	seq   uint64
-	index int
-	kick  chan struct{} // told to look again
-	freed bool          // a request has ended for it
-	// judged by its place in line, which is done once. unjudged where it looked
-	// while nothing was known of how fast the line moves.
-	judged, unjudged bool
-}
-
-func (w *waiter) compare(o *waiter) int {
-	return cmp.Or(w.ask.Arrived.Compare(o.ask.Arrived), cmp.Compare(w.seq, o.seq))
-}
-
-// look has the waiter look again, once however often it is told.
-func (w *waiter) look() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
-}
-
-// sleep waits until an instant (zero: for ever), a kick, the caller leaving
-// or its deadline. Only the last two are errors.
-func (w *waiter) sleep(ctx context.Context, until time.Time) error {
-	deadline := w.ask.Deadline
-	if own, ok := ctx.Deadline(); ok && !deadline.Before(own) {
-		deadline = time.Time{} // the context says it itself
-	}
-	last := !deadline.IsZero() && (until.IsZero() || deadline.Before(until))
-	if last {
-		until = deadline
-	}
-	var alarm <-chan time.Time
-	if !until.IsZero() {
-		t := time.NewTimer(time.Until(until))
-		defer t.Stop()
-		alarm = t.C
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.kick:
-		return nil
-	case <-alarm:
-		if !last {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return &Refused{Reason: Deadline, Why: "the deadline came while waiting in line"}
-	}
-}
-
-// bears returns the refusal of a waiter that must not wait for a block.
-func (w *waiter) bears(b block, now time.Time) error {
-	switch {
-	case b.closed, w.ask.MaxPause >= 0 && !b.pause.IsZero() && b.pause.Sub(now) > w.ask.MaxPause:
-		return &Refused{Reason: Pause, Until: b.pause, Why: b.why}
-	case !w.ask.Deadline.IsZero() && b.firm.After(w.ask.Deadline):
-		return &Refused{Reason: Deadline, Until: b.firm, Why: b.why}
-	}
-	return nil
-}
-
 // line returns the line of a caller key, made where there is none.
 func (g *Gate) line(key string) *line {
 	l := g.lines[key]
 	if l == nil {
-		l = &line{key: key}
+		if len(g.lines) >= g.sweepAt {
+			g.sweep(time.Now())
+		}
+		l = &line{key: key, lanes: map[string]*lane{}, clients: map[string]*client{}}
 		g.lines[key] = l
 	}
 	return l
 }
 
-// standApart waits out what a request waits for by itself.
-func (g *Gate) standApart(ctx context.Context, w *waiter) error {
-	if !w.ask.NotBefore.After(time.Now()) {
-		return nil
-	}
-	if w.ask.OrRelease {
-		g.mu.Lock()
-		l := g.line(w.ask.Key)
-		l.apart = append(l.apart, w)
-		g.mu.Unlock()
-		defer func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			l.apart = slices.DeleteFunc(l.apart, func(o *waiter) bool { return o == w })
-			g.drop(l)
-		}()
-	}
-	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
-		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// fewLines are too few to look for those that nobody misses.
+const fewLines = 64
 
-// free ends a waiter's standing apart. Those behind it wait for the next.
-func (l *line) free() {
-	w := l.apart[0]
-	l.apart = l.apart[1:]
-	w.freed = true
-	w.look()
-}
-
-func (g *Gate) isFree(w *waiter) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return w.freed
+// sweep forgets lines that were kept for the turns their clients have had.
+func (g *Gate) sweep(now time.Time) {
+	for _, l := range g.lines {
+		l.refresh(now)
+		g.drop(l)
+	}
+	g.sweepAt = max(fewLines, 2*len(g.lines))
 }
 
 func (g *Gate) join(w *waiter) *line {
@@ -181,8 +96,21 @@ func (g *Gate) join(w *waiter) *line {
 	l := g.line(w.ask.Key)
 	g.joined++
 	w.seq = g.joined
-	heap.Push(&l.waiting, w)
+	l.add(w)
 	return l
+}
+
+// age makes a background request count as normal once it has waited long
+// enough.
+func (g *Gate) age(l *line, w *waiter, now time.Time) {
+	if w.priority != Background || now.Before(w.ages()) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.remove(w)
+	w.priority = Normal
+	l.add(w)
 }
 
 // leave takes a waiter out, lets the next one ask, and forgets lines that
@@ -190,20 +118,26 @@ func (g *Gate) join(w *waiter) *line {
 func (g *Gate) leave(l *line, w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if l.head() == w {
+	if l.block.by == w {
 		l.block = block{}
 	}
-	heap.Remove(&l.waiting, w.index)
-	l.wakeHead()
-	if l.head() == nil {
+	if w.unjudged {
+		l.unjudged--
+	}
+	l.remove(w)
+	now := time.Now()
+	l.refresh(now)
+	l.wakeHead(now)
+	if l.length() == 0 {
 		l.handOn()
 		g.drop(l)
 	}
 }
 
-// drop forgets a line with nobody in it and nothing in flight.
+// drop forgets a line with nobody in it, nothing in flight and no turns to
+// remember.
 func (g *Gate) drop(l *line) {
-	if l.head() == nil && l.active == 0 && len(l.apart) == 0 && g.lines[l.key] == l {
+	if l.length() == 0 && l.active == 0 && len(l.apart) == 0 && len(l.turns) == 0 && g.lines[l.key] == l {
 		delete(g.lines, l.key)
 	}
 }
@@ -213,105 +147,138 @@ func (g *Gate) drop(l *line) {
 func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, released uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if l.head() != w || l.asking != nil {
+	now := time.Now()
+	l.refresh(now)
+	if l.asking != nil {
+		return false, 0
+	}
+	if head := l.head(now); head != w {
+		// The turn may have passed to it with time alone.
+		if head != nil && head != l.block.by {
+			head.look()
+		}
 		return false, 0
 	}
 	l.asking = w
 	return true, g.released
 }
 
-// endAsk lets others ask: a retry that has joined in front, and the lines
-// woken after this one.
+// endAsk lets others ask: those that have joined in front, and the lines woken
+// after this one.
 func (g *Gate) endAsk(l *line) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	asked := l.asking
+	asked, now := l.asking, time.Now()
 	l.asking = nil
-	if l.head() != asked {
-		l.wakeHead()
+	if head := l.head(now); head != nil && head != asked {
+		head.look()
 	}
 	l.handOn()
 }
 
 // blocked remembers what the head met. A release since released may be the
 // very thing it lacked, so it looks again then.
-func (g *Gate) blocked(l *line, w *waiter, b block, released uint64) {
+func (g *Gate) blocked(l *line, w *waiter, b block, own bool, released uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	news := !b.pause.Equal(l.block.pause)
-	if b.limits != nil {
-		for _, o := range l.waiting {
-			if o.unjudged {
-				o.unjudged = false
-				o.look()
-			}
-		}
-	}
-	l.block = b
+	b.by = w
 	if g.released != released && (b.full || len(b.refused) > 0) {
 		w.look()
 	}
-	if news {
+	if own {
+		w.queue.lane.block = b
+		return
+	}
+	news := !b.pause.Equal(l.block.pause)
+	l.block = b
+	if news || b.limits != nil && l.unjudged > 0 {
 		// Those behind the head may be less patient than it is.
-		for _, o := range l.waiting[1:] {
-			o.look()
-		}
+		l.each(func(o *waiter) {
+			if o != w && (news || o.unjudged) {
+				o.look()
+			}
+		})
 	}
 }
 
-// started books a grant of the line's head.
-func (g *Gate) started(l *line) {
+// started books a grant.
+func (g *Gate) started(l *line, w *waiter, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.active++
-	l.block = block{}
+	l.block, w.queue.lane.block = block{}, block{}
+	l.turn(w, at)
+	if w.ask.Priority != Background {
+		l.foreground = at
+	}
 }
 
 // behind returns the refusal of a waiter that cannot bear what stands before
-// the head of its line, or before itself where it is the last.
+// the line or its lane, or before itself where it is the last.
 func (g *Gate) behind(l *line, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if err := w.bears(l.block, now); err != nil || w.ask.Deadline.IsZero() || w.judged || l.head() == w {
+	own := w.queue.lane.block
+	if err := w.bears(l.block, now); err != nil {
 		return err
 	}
-	if l.block.limits == nil {
-		w.unjudged = true
+	if w.ask.Deadline.IsZero() || w.judged || l.head(now) == w {
+		return nil
+	}
+	judged := l.block.limits != nil || own.limits != nil
+	if w.unjudged == judged {
+		w.unjudged = !judged
+		if l.unjudged++; judged {
+			l.unjudged -= 2
+		}
+	}
+	if !judged {
 		return nil
 	}
 	w.judged = true
-	n := 0
-	for _, o := range l.waiting {
-		if o.compare(w) < 0 {
-			n++
-		}
+	n, ahead := l.before(w, now)
+	at, why := l.block.earliest(n, now), l.block.why
+	if in := own.earliest(ahead, now); in.After(at) {
+		at, n, why = in, ahead, own.why
 	}
-	if at := l.block.earliest(n, now); at.After(w.ask.Deadline) {
-		return &Refused{Reason: Deadline, Until: at, Why: fmt.Sprintf("%d wait before it, and %s", n, l.block.why)}
+	if at.After(w.ask.Deadline) {
+		return &Refused{Reason: Deadline, Until: at, Why: fmt.Sprintf("%d wait before it, and %s", n, why)}
 	}
 	return nil
 }
 
-func (g *Gate) activity(l *line) policy.Activity {
+func (g *Gate) activity(l *line, w *waiter) policy.Activity {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return l.activity()
+	a := l.activity()
+	a.Background = w.priority == Background
+	return a
 }
 
 func (l *line) activity() policy.Activity {
-	return policy.Activity{InFlight: l.active, Waiting: len(l.waiting)}
+	return policy.Activity{InFlight: l.active, Waiting: l.length(), Foreground: l.foreground}
 }
 
-func (l *line) head() *waiter {
-	if len(l.waiting) == 0 {
-		return nil
+func (l *line) length() (n int) {
+	for _, m := range l.waiting {
+		n += m
 	}
-	return l.waiting[0]
+	return n
 }
 
-func (l *line) wakeHead() {
-	if w := l.head(); w != nil {
+// head is who may ask, nil where nobody waits but for limits of its own.
+func (l *line) head(now time.Time) (first *waiter) {
+	for _, a := range l.lanes {
+		if w := a.head(); !a.asleep(now) && (first == nil || w.goesBefore(first)) {
+			first = w
+		}
+	}
+	return first
+}
+
+func (l *line) wakeHead(now time.Time) {
+	if w := l.head(now); w != nil {
 		w.look()
 	}
 }
@@ -320,39 +287,29 @@ func (l *line) wakeHead() {
 func (l *line) handOn() {
 	then := l.then
 	l.then = nil
-	wakeInTurn(then)
+	wakeInTurn(then, time.Now())
 }
 
 // wakeInTurn wakes the first line that has a head; the others follow when it
 // has asked, so that what was freed goes to who has waited longest.
-func wakeInTurn(lines []*line) {
+func wakeInTurn(lines []*line, now time.Time) {
 	for i, l := range lines {
-		if l.head() != nil {
+		if w := l.head(now); w != nil {
 			l.then = append(l.then, lines[i+1:]...)
-			l.wakeHead()
+			w.look()
 			return
 		}
 	}
 }
 
-// waiters is a heap by arrival.
-type waiters []*waiter
-
-func (h waiters) Len() int           { return len(h) }
-func (h waiters) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
-func (h waiters) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *waiters) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*h)
-	*h = append(*h, w)
-}
-func (h *waiters) Pop() any {
-	old := *h
-	w := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return w
+// lacks reports whether what blocks the line is a place in one of these
+// buckets. Lanes that sleep for one wake.
+func (l *line) lacks(places []string) bool {
+	found := l.block.lacks(places)
+	for _, a := range l.lanes {
+		if a.block.lacks(places) {
+			a.block, found = block{}, true
+		}
+	}
+	return found
 }

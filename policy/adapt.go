@@ -34,7 +34,7 @@ func rounded(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 // reports whether it did.
 func (r Rules) lower(s *budget.State, a Answer) bool {
 	ad := r.Limits.Adaptive
-	if ad.Off || !r.Limits.Declared() || explained(s, a) {
+	if ad.Off || !r.Limits.Declared() && !r.Own.Declared() || explained(s, a) {
 		return false
 	}
 	f := &s.Factor

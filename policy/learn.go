@@ -111,6 +111,13 @@ var reasons = map[dialect.Class]budget.Reason{
 	dialect.Unavailable:    budget.Down,
 }
 
+// ReasonOf is the reason of the pause that a told wait makes in an answer of a
+// class, false where it makes none.
+func ReasonOf(c dialect.Class) (budget.Reason, bool) {
+	reason, ok := reasons[c]
+	return reason, ok
+}
+
 // pauses reports whether a told wait closes the caller key.
 func pauses(g dialect.Reading) bool {
 	_, ok := reasons[g.Class]
@@ -119,11 +126,7 @@ func pauses(g dialect.Reading) bool {
 
 // pause closes the key until an instant, and has a probe look afterwards.
 func (r Rules) pause(s *budget.State, now, until time.Time, why budget.Reason, by budget.Source) bool {
-	if !s.Pause.Extend(until, why, by) {
-		return false
-	}
-	s.Probe = budget.Probe{Needed: true, Changed: now}
-	return true
+	return s.Close(now, until, why, by)
 }
 
 // probed reports whether an answer is the one of the probe under way.

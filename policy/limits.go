@@ -222,6 +222,17 @@ func (l Limits) compile(factor float64, bucket func(unit string) string) []limit
 	return limits
 }
 
+// background turns the windows of a minute and longer into those of background
+// requests, at a factor of the declared rates.
+func (l Limits) background(factor float64, bucket func(unit string) string) (limits []limiter.Limit) {
+	for _, w := range l.windows() {
+		if w.Per >= time.Minute {
+			limits = append(limits, rate(bucket(Background), float64(w.Calls)*l.margin()*factor, w.Per, w.Slack))
+		}
+	}
+	return limits
+}
+
 // rate is a window of n calls. A fraction of a call becomes one call in a
 // longer window, so that a factor always slows.
 func rate(bucket string, n float64, per, slack time.Duration) limiter.Limit {

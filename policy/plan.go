@@ -11,21 +11,40 @@ import (
 
 // The units of the buckets that policy names.
 const (
-	Requests = "requests"
-	Places   = "places"
+	Requests   = "requests"
+	Places     = "places"
+	Background = "background"
 )
 
 // Rules are what holds for one caller key.
 type Rules struct {
 	Limits Limits
 	Retry  Retry
+	// WaitForQuota has the request wait without bound for a spent quota.
+	WaitForQuota bool
 	// Bucket names where a unit of this caller key counts.
 	Bucket func(unit string) string
+	// Own are limits that only some requests of the caller key have, those of
+	// one model, and OwnBucket where they count. Client is a limit of who asks,
+	// where it names a bucket.
+	Own       Limits
+	OwnBucket func(unit string) string
+	Client    limiter.Limit
+	// Share is the part of the rates per minute and longer that background
+	// requests may use while others are being started. 0: no such bound.
+	Share float64
 }
+
+// declaresRate reports whether any rate is declared for the request.
+func (r Rules) declaresRate() bool { return r.Limits.DeclaresRate() || r.Own.DeclaresRate() }
 
 // A Plan is what policy says now for the next request of a caller key.
 type Plan struct {
 	Limits []limiter.Limit
+	// Own is how many of them, from the beginning, bind only some requests of
+	// the caller key, those of a model, a client or the background: what they
+	// hold up holds nobody else up.
+	Own int
 	// Passing is how many of them, from the end, ease with the next good
 	// answers: nobody's deadline is judged by those.
 	Passing int
@@ -34,12 +53,18 @@ type Plan struct {
 	// Paused is true where NotBefore is the end of a pause of the caller key:
 	// a request waits for its turn in any case, for a pause only so long.
 	Paused bool
+	// Quota is true where that pause is one of a spent quota.
+	Quota bool
 	// Closed is true where no clock is known to end the pause: nobody waits
 	// for it, and one request finds out when it is over.
 	Closed bool
+	// Probing is true where NotBefore is for a probe that is under way.
+	Probing bool
 	// Full is true where a request of this line has to end first, which no
 	// clock tells.
 	Full bool
+	// Eases is when some of the limits go by themselves, zero for never.
+	Eases time.Time
 	// Why says in a few words what NotBefore comes from.
 	Why string
 }
@@ -50,7 +75,15 @@ type Activity struct {
 	InFlight int
 	// Waiting counts those in line, the asking one included.
 	Waiting int
+	// Foreground is the latest start of a request that is not background.
+	Foreground time.Time
+	// Background is true where the asking request counts as background.
+	Background bool
 }
+
+// shareFor is how long after the latest other start background requests keep
+// to their share.
+const shareFor = time.Minute
 
 // probeFor is how long a probe may go unanswered before it counts as
 // admitted: refusals are quick, answers are not.
@@ -61,10 +94,14 @@ const probeFor = 2 * time.Second
 func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	r.expireProbe(s, now, a)
 	var p Plan
-	p.Limits, p.Passing = r.limits(s, now)
+	p.Limits, p.Own, p.Passing = r.limits(s, now, a)
+	if a.Background && r.shared(now, a) < 1 {
+		p.Eases = a.Foreground.Add(shareFor)
+	}
 	switch {
 	case s.Pause.Active(now):
-		p.NotBefore, p.Paused, p.Closed = s.Pause.Until, true, s.Pause.Reason == budget.Billing
+		p.NotBefore, p.Paused = s.Pause.Until, true
+		p.Quota, p.Closed = s.Pause.Reason == budget.Quota, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
 	case s.Unread > 0:
 		p.Full, p.Why = true, "a refusal is being read"
@@ -73,7 +110,7 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 		// started before they were learned holds none there.
 		p.Full, p.Why = true, fmt.Sprintf("the provider runs %d at once", s.Places.N)
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
-		p.NotBefore = s.Probe.Sent.Add(probeFor)
+		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
 	}
 	return p
@@ -88,9 +125,23 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 }
 
 // limits compiles everything that slows the key to limits.
-func (r Rules) limits(s *budget.State, now time.Time) (limits []limiter.Limit, passing int) {
+func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
-	limits = r.Limits.compile(factor, r.Bucket)
+	if r.Client.Key != "" {
+		limits = append(limits, r.Client)
+	}
+	if r.OwnBucket != nil {
+		limits = append(limits, r.Own.compile(factor, r.OwnBucket)...)
+		if a.Background {
+			limits = append(limits, r.Own.background(factor*r.shared(now, a), r.OwnBucket)...)
+		}
+	}
+	if a.Background {
+		limits = append(limits, r.Limits.background(factor*r.shared(now, a), r.Bucket)...)
+	}
+	limits = merged(limits)
+	own = len(limits)
+	limits = append(limits, r.Limits.compile(factor, r.Bucket)...)
 	slow := func(every time.Duration) {
 		if every > 0 {
 			limits = append(limits, paced(r.Bucket(Requests), every))
@@ -101,7 +152,7 @@ func (r Rules) limits(s *budget.State, now time.Time) (limits []limiter.Limit, p
 	}
 	limits = merged(limits)
 	lasting := len(limits)
-	if s.Probe.Needed && !r.Limits.DeclaresRate() {
+	if s.Probe.Needed && !r.declaresRate() {
 		// The probe has to be counted by what will space those behind it.
 		every := toldInterval(s, now)
 		if r.learns(s, now) && s.Rate.PerSecond == 0 {
@@ -122,7 +173,17 @@ func (r Rules) limits(s *budget.State, now time.Time) (limits []limiter.Limit, p
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))
 	}
 	limits = merged(limits)
-	return limits, len(limits) - lasting
+	return limits, own, len(limits) - lasting
+}
+
+// shared is the part of the longer rates that background requests may use now.
+// They count in their bucket also while they may use everything, so that the
+// share holds from the moment somebody else comes.
+func (r Rules) shared(now time.Time, a Activity) float64 {
+	if r.Share == 0 || a.Foreground.IsZero() || now.Sub(a.Foreground) >= shareFor {
+		return 1
+	}
+	return r.Share
 }
 
 // Started books that a request of the key is being sent.

@@ -113,8 +113,9 @@ func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool
 		if t.SpentSince.IsZero() {
 			t.SpentSince = now
 		}
-		bearable := g.Told && g.Wait > 0 && now.Add(g.Wait).Sub(t.SpentSince) <= r.Retry.Patience()
-		return Verdict{Again: bearable || r.Retry.WaitForCapacity, GiveUp: !bearable && !r.Retry.WaitForCapacity}
+		bearable := r.Retry.WaitForCapacity || r.WaitForQuota ||
+			g.Told && g.Wait > 0 && now.Add(g.Wait).Sub(t.SpentSince) <= r.Retry.Patience()
+		return Verdict{Again: bearable, GiveUp: !bearable}
 	case dialect.Overloaded:
 		if t.FullSince.IsZero() {
 			t.FullSince = now

@@ -22,7 +22,7 @@ const (
 // and no reading names a rate of requests. Who wants no adaptation wants no
 // learning either.
 func (r Rules) learns(s *budget.State, now time.Time) bool {
-	if r.Limits.Adaptive.Off || r.Limits.DeclaresRate() {
+	if r.Limits.Adaptive.Off || r.declaresRate() {
 		return false
 	}
 	for _, b := range s.Readings {

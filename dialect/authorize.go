@@ -1,0 +1,125 @@
+package dialect
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// SetKey has a request carry an API key in the way the provider asks for, and
+// nothing else that could be a secret: neither the credential it came with, in
+// whatever header or parameter it stood, nor a header that repeats it or whose
+// name says that it holds one.
+func (d *Dialect) SetKey(h http.Header, u *url.URL, key string) {
+	var secrets []string
+	for name, values := range h {
+		if !secretName(name) {
+			continue
+		}
+		for _, v := range values {
+			v = strings.TrimSpace(v)
+			secrets = append(secrets, v[strings.LastIndexByte(v, ' ')+1:])
+		}
+		delete(h, name)
+	}
+	secrets = append(secrets, cutKeys(u)...)
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < leastSecret })
+	for name, values := range h {
+		if slices.ContainsFunc(values, func(v string) bool { return containsAny(v, secrets) }) {
+			delete(h, name)
+		}
+	}
+	if header := d.keyHeader(u, key); header != "Authorization" {
+		h.Set(header, key)
+	} else {
+		h.Set(header, "Bearer "+key)
+	}
+}
+
+// leastSecret is the length below which a value is no key, and may stand in
+// other headers by chance.
+const leastSecret = 8
+
+// keyHeader is the header for a key.
+func (d *Dialect) keyHeader(u *url.URL, key string) string {
+	host := strings.ToLower(u.Hostname())
+	switch {
+	case d == Anthropic && strings.HasPrefix(key, "sk-ant-oat"):
+		return "Authorization" // a token of an account, not an API key
+	case d == Anthropic:
+		return "X-Api-Key"
+	case host == "generativelanguage.googleapis.com" && !strings.Contains(u.Path, "/openai/"):
+		return "X-Goog-Api-Key"
+	case strings.HasSuffix(host, ".azure.com"):
+		return "Api-Key"
+	}
+	return "Authorization"
+}
+
+// secretWords are the parts of a header's name that say what it holds.
+var secretWords = []string{
+	"authorization", "auth", "cookie", "token", "secret", "password", "credential", "credentials", "apikey",
+}
+
+// secretName reports whether a header's name says that it holds a secret.
+func secretName(name string) bool {
+	name = strings.ToLower(name)
+	if strings.HasSuffix(name, "api-key") || strings.HasSuffix(name, "subscription-key") {
+		return true
+	}
+	for word := range strings.SplitSeq(name, "-") {
+		if slices.Contains(secretWords, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyParameters are where some APIs take a key in the URL.
+var keyParameters = []string{"key", "api_key", "api-key", "apikey", "access_token", "subscription-key"}
+
+// cutKeys takes keys out of a URL and returns them. The rest of its query stays
+// as it was written.
+func cutKeys(u *url.URL) (keys []string) {
+	if password, ok := u.User.Password(); ok {
+		keys = append(keys, password)
+	}
+	u.User = nil
+	if u.RawQuery == "" {
+		return keys
+	}
+	var kept []string
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err != nil || !slices.Contains(keyParameters, strings.ToLower(plain)) {
+			kept = append(kept, pair)
+			continue
+		}
+		keys = append(keys, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			keys = append(keys, plain)
+		}
+	}
+	u.RawQuery = strings.Join(kept, "&")
+	return keys
+}
+
+// HideKey takes out of an answer's head whatever could show the key that its
+// request was sent with.
+func HideKey(h http.Header, key string) {
+	for name, values := range h {
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
+			delete(h, name)
+		default:
+			if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, key) }) {
+				delete(h, name)
+			}
+		}
+	}
+}
+
+func containsAny(s string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
+}

@@ -1,0 +1,245 @@
+package dialect
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// A Meter looks on while an answer passes and finds what it says that it cost.
+// It is given the body as it comes, in pieces of any size, keeps a few
+// kilobytes at most, and ends with what it has found where it makes no sense of
+// the rest.
+type Meter struct {
+	events bool // the body is server-sent events: one document after another
+	lines  lineReader
+	doc    usageReader
+	usage  Usage
+	found  bool
+}
+
+// MeterOf returns a meter for an answer with this head, nil where its body is
+// not of a kind that tells.
+func MeterOf(status int, h http.Header) *Meter {
+	if status != http.StatusOK {
+		return nil
+	}
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "application/json":
+		return &Meter{}
+	case "text/event-stream":
+		return &Meter{events: true}
+	}
+	return nil
+}
+
+// Write looks at the next piece of the body. It keeps nothing of it.
+func (m *Meter) Write(piece []byte) (int, error) {
+	if m.events {
+		m.lines.read(piece, m.data, m.next)
+	} else {
+		m.data(piece)
+	}
+	return len(piece), nil
+}
+
+// data is a part of a document.
+func (m *Meter) data(part []byte) {
+	for len(part) > 0 {
+		if part = m.doc.read(part); m.doc.done {
+			m.take(usageOf(m.doc.value))
+			m.doc.done, m.doc.value = false, m.doc.value[:0]
+		}
+	}
+}
+
+// next is the end of a document.
+func (m *Meter) next() { m.doc = usageReader{name: m.doc.name[:0], value: m.doc.value[:0]} }
+
+// take keeps the largest number of each kind: streams say it several times,
+// each in total so far, and not always all of it.
+func (m *Meter) take(u Usage) {
+	m.found = m.found || u != Usage{}
+	m.usage = Usage{
+		Input:       max(m.usage.Input, u.Input),
+		CachedInput: max(m.usage.CachedInput, u.CachedInput),
+		CacheWrites: max(m.usage.CacheWrites, u.CacheWrites),
+		Output:      max(m.usage.Output, u.Output),
+	}
+}
+
+// Usage is what has been found so far, false for nothing.
+func (m *Meter) Usage() (Usage, bool) { return m.usage, m.found }
+
+// usageOf reads a usage object as OpenAI's two APIs and Anthropic write it.
+func usageOf(object []byte) (u Usage) {
+	apart := 0 // of the input, counted beside it
+	for name, value := range topLevel(object) {
+		switch name {
+		case "prompt_tokens", "input_tokens":
+			u.Input = max(u.Input, value.natural())
+		case "completion_tokens", "output_tokens":
+			u.Output = max(u.Output, value.natural())
+		case "prompt_tokens_details", "input_tokens_details":
+			for name, value := range topLevel(value) {
+				if name == "cached_tokens" {
+					u.CachedInput = max(u.CachedInput, value.natural())
+				}
+			}
+		case "cache_read_input_tokens":
+			u.CachedInput = value.natural()
+			apart += u.CachedInput
+		case "cache_creation_input_tokens":
+			u.CacheWrites = value.natural()
+			apart += u.CacheWrites
+		}
+	}
+	u.Input += apart
+	return u
+}
+
+// A lineReader takes the data out of server-sent events.
+type lineReader struct {
+	name  []byte // the beginning of a line, up to what tells its field
+	inner bool   // in the data of a line
+	other bool   // in a line of another field
+	began bool   // the line has any byte
+	cr    bool   // the last byte was a carriage return
+}
+
+var dataField = []byte("data:")
+
+// read hands on the data in a piece of a stream, and the ends of its events.
+func (l *lineReader) read(piece []byte, data func([]byte), end func()) {
+	for len(piece) > 0 {
+		if c := piece[0]; c == '\n' || c == '\r' {
+			if c == '\r' || !l.cr {
+				if !l.began {
+					end()
+				}
+				l.name, l.inner, l.other, l.began = l.name[:0], false, false, false
+			}
+			l.cr = c == '\r'
+			piece = piece[1:]
+			continue
+		}
+		l.cr, l.began = false, true
+		n := endOfLine(piece)
+		line := piece[:n]
+		piece = piece[n:]
+		if !l.inner && !l.other {
+			take := min(len(line), len(dataField)-len(l.name))
+			l.name = append(l.name, line[:take]...)
+			line = line[take:]
+			l.inner = bytes.Equal(l.name, dataField)
+			l.other = !l.inner && !bytes.HasPrefix(dataField, l.name)
+		}
+		if l.inner && len(line) > 0 {
+			data(line)
+		}
+	}
+}
+
+// endOfLine is the length of a line as far as it is there.
+func endOfLine(b []byte) int {
+	n := len(b)
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		n = i
+	}
+	if i := bytes.IndexByte(b[:n], '\r'); i >= 0 {
+		n = i
+	}
+	return n
+}
+
+// The bounds of what a usageReader keeps.
+const (
+	mostUsage = 4 << 10 // of a usage object
+	mostName  = 16      // of a field's name: enough to tell those that matter
+)
+
+// A usageReader finds the object called usage in a JSON document that comes in
+// pieces: at its top, in the response of an OpenAI event, or in the message of
+// an Anthropic one.
+type usageReader struct {
+	depth   int
+	text    bool // in a string
+	escaped bool // behind a backslash in it
+	name    []byte
+	long    bool // the string is longer than name
+	// inside is whether the object at depth 2 is one to look into; kept what the
+	// object that is being kept stands at, 0 for none.
+	inside bool
+	kept   int
+	value  []byte
+	done   bool // value is whole
+}
+
+// read looks at a part of the document, and returns what is left of it once
+// value is whole.
+func (r *usageReader) read(part []byte) (rest []byte) {
+	for i := 0; i < len(part); i++ {
+		c := part[i]
+		if r.kept > 0 {
+			if len(r.value) == mostUsage {
+				r.kept, r.value = 0, r.value[:0] // no usage is so long
+			} else {
+				r.value = append(r.value, c)
+			}
+		}
+		if r.text {
+			i = r.readText(part, i)
+			continue
+		}
+		switch c {
+		case '"':
+			r.text, r.name, r.long = true, r.name[:0], false
+		case '{', '[':
+			r.depth++
+			named := c == '{' && !r.long
+			switch {
+			case r.kept > 0:
+			case named && string(r.name) == "usage" && (r.depth == 2 || r.depth == 3 && r.inside):
+				r.kept, r.value = r.depth, append(r.value[:0], c)
+			case r.depth == 2:
+				r.inside = named && (string(r.name) == "response" || string(r.name) == "message")
+			}
+			r.name = r.name[:0]
+		case '}', ']':
+			r.depth--
+			if r.kept > r.depth {
+				r.kept, r.done = 0, true
+				return part[i+1:]
+			}
+		case ',':
+			r.name = r.name[:0]
+		}
+	}
+	return nil
+}
+
+// readText goes on in a string, and returns the index of the last byte it has
+// looked at. Answers are mostly text, so what is not kept is passed over.
+func (r *usageReader) readText(part []byte, i int) int {
+	if r.long && r.kept == 0 && !r.escaped {
+		n := bytes.IndexAny(part[i:], `"\`)
+		if n < 0 {
+			return len(part)
+		}
+		i += n
+	}
+	switch c := part[i]; {
+	case r.escaped:
+		r.escaped, r.long = false, true
+	case c == '\\':
+		r.escaped = true
+	case c == '"':
+		r.text = false
+	case len(r.name) < mostName:
+		r.name = append(r.name, c)
+	default:
+		r.long = true
+	}
+	return i
+}

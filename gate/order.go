@@ -1,0 +1,268 @@
+package gate
+
+import (
+	"cmp"
+	"container/heap"
+	"time"
+)
+
+// A Priority orders a line. The zero value is Normal.
+type Priority int8
+
+// The priorities, the most urgent first.
+const (
+	Interactive Priority = -1
+	Normal      Priority = 0
+	Background  Priority = 1
+)
+
+const (
+	urgencies = 3
+	// turnsFor is for how long starts count against whose turn is next.
+	turnsFor = time.Minute
+	// turnsTogether is how close starts of one client are noted as one.
+	turnsTogether = turnsFor / 240
+	// agesAfter is when a waiting background request counts as normal.
+	agesAfter = 10 * time.Minute
+)
+
+// A lane is the requests of a line that have the same limits of their own. One
+// that meets only those sleeps, and the next lane is asked.
+type lane struct {
+	own    string
+	queues [urgencies]heapOf[*queue]
+	block  block // what its head met in its own limits
+}
+
+// A queue is the requests of one client in a lane that are equally urgent.
+type queue struct {
+	client  *client
+	lane    *lane
+	urgency Priority
+	waiting heapOf[*waiter]
+	index   int
+}
+
+// A client takes turns with the others of its line.
+type client struct {
+	name   string
+	starts int // in the last minute
+	latest *turns
+	queues []*queue
+}
+
+// turns are starts of a client at about one instant.
+type turns struct {
+	client *client
+	at     time.Time
+	n      int
+}
+
+func (q *queue) before(o *queue) bool { return q.compare(o) < 0 }
+func (q *queue) at() *int             { return &q.index }
+
+// compare puts the client with fewer starts first, then who came first.
+func (q *queue) compare(o *queue) int {
+	return cmp.Or(cmp.Compare(q.client.starts, o.client.starts), q.waiting[0].compare(o.waiting[0]))
+}
+
+func (a *lane) head() *waiter {
+	for _, qs := range a.queues {
+		if len(qs) > 0 {
+			return qs[0].waiting[0]
+		}
+	}
+	return nil
+}
+
+// asleep reports whether the lane waits for limits of its own. Another head
+// than the one that met them may be more urgent, and so have others.
+func (a *lane) asleep(now time.Time) bool {
+	return a.block.by != nil && a.block.by == a.head() && now.Before(a.block.until)
+}
+
+// add puts a waiter into its queue, made where there is none.
+func (l *line) add(w *waiter) {
+	a := l.lanes[w.ask.Lane]
+	if a == nil {
+		a = &lane{own: w.ask.Lane}
+		l.lanes[w.ask.Lane] = a
+	}
+	c := l.client(w.ask.Client)
+	q := c.queue(a, w.priority)
+	heap.Push(&q.waiting, w)
+	w.queue = q
+	qs := &a.queues[q.urgency+1]
+	if len(q.waiting) == 1 {
+		heap.Push(qs, q)
+	} else {
+		heap.Fix(qs, q.index)
+	}
+	l.waiting[q.urgency+1]++
+}
+
+// remove takes a waiter out of its queue.
+func (l *line) remove(w *waiter) {
+	q := w.queue
+	heap.Remove(&q.waiting, w.index)
+	qs := &q.lane.queues[q.urgency+1]
+	if len(q.waiting) > 0 {
+		heap.Fix(qs, q.index)
+	} else {
+		heap.Remove(qs, q.index)
+		q.client.forget(q)
+		l.forget(q.client)
+		if q.lane.head() == nil {
+			delete(l.lanes, q.lane.own)
+		}
+	}
+	l.waiting[q.urgency+1]--
+}
+
+func (l *line) client(name string) *client {
+	c := l.clients[name]
+	if c == nil {
+		c = &client{name: name}
+		l.clients[name] = c
+	}
+	return c
+}
+
+// forget drops a client that neither waits nor was started of late.
+func (l *line) forget(c *client) {
+	if len(c.queues) == 0 && c.starts == 0 {
+		delete(l.clients, c.name)
+	}
+}
+
+func (c *client) queue(a *lane, p Priority) *queue {
+	for _, q := range c.queues {
+		if q.lane == a && q.urgency == p {
+			return q
+		}
+	}
+	q := &queue{client: c, lane: a, urgency: p}
+	c.queues = append(c.queues, q)
+	return q
+}
+
+func (c *client) forget(q *queue) {
+	for i := range c.queues {
+		if c.queues[i] == q {
+			c.queues = append(c.queues[:i], c.queues[i+1:]...)
+			return
+		}
+	}
+}
+
+// turn counts a start against the client's next turn.
+func (l *line) turn(w *waiter, at time.Time) {
+	c := w.queue.client
+	if c.latest == nil || at.Sub(c.latest.at) >= turnsTogether {
+		c.latest = &turns{client: c, at: at}
+		l.turns = append(l.turns, c.latest)
+	}
+	c.latest.n++
+	c.count(1)
+}
+
+// refresh forgets the turns of more than a minute ago.
+func (l *line) refresh(now time.Time) {
+	for len(l.turns) > 0 && now.Sub(l.turns[0].at) >= turnsFor {
+		t := l.turns[0]
+		l.turns[0] = nil
+		l.turns = l.turns[1:]
+		if t.client.latest == t {
+			t.client.latest = nil
+		}
+		t.client.count(-t.n)
+		l.forget(t.client)
+	}
+}
+
+func (c *client) count(n int) {
+	c.starts += n
+	for _, q := range c.queues {
+		heap.Fix(&q.lane.queues[q.urgency+1], q.index)
+	}
+}
+
+// each shows f everybody who waits.
+func (l *line) each(f func(*waiter)) {
+	for _, a := range l.lanes {
+		for _, qs := range a.queues {
+			for _, q := range qs {
+				for _, w := range q.waiting {
+					f(w)
+				}
+			}
+		}
+	}
+}
+
+// before counts those in the line, and those of them in its lane, who will
+// start before a waiter if nobody else comes: at least, since the turns that
+// its client has had are forgotten while it waits.
+func (l *line) before(w *waiter, now time.Time) (line, own int) {
+	rank := 0
+	for _, o := range w.queue.waiting {
+		if o.compare(w) < 0 {
+			rank++
+		}
+	}
+	urgency := w.priority
+	if urgency == Background && !w.ask.Arrived.Add(agesAfter).After(w.ask.Deadline) {
+		urgency = Normal // before it has to leave
+	}
+	for _, a := range l.lanes {
+		if a != w.queue.lane && a.asleep(now) {
+			continue
+		}
+		n := 0
+		for i, qs := range a.queues {
+			for _, q := range qs {
+				switch p := Priority(i - 1); {
+				case p < urgency:
+					n += len(q.waiting)
+				case q == w.queue:
+					n += rank
+				case p == urgency && rank > q.client.starts:
+					n += min(len(q.waiting), rank-q.client.starts)
+				case p == urgency && rank == q.client.starts && q.waiting[0].compare(w) < 0:
+					n++
+				}
+			}
+		}
+		line += n
+		if a == w.queue.lane {
+			own = n
+		}
+	}
+	return line, own
+}
+
+// heapOf is a heap whose members know their place in it.
+type heapOf[T interface {
+	before(T) bool
+	at() *int
+}] []T
+
+func (h heapOf[T]) Len() int           { return len(h) }
+func (h heapOf[T]) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h heapOf[T]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	*h[i].at(), *h[j].at() = i, j
+}
+func (h *heapOf[T]) Push(x any) {
+	v := x.(T)
+	*v.at() = len(*h)
+	*h = append(*h, v)
+}
+func (h *heapOf[T]) Pop() any {
+	old := *h
+	var none T
+	v := old[len(old)-1]
+	old[len(old)-1] = none
+	*h = old[:len(old)-1]
+	return v
+}

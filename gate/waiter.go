@@ -1,0 +1,174 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/paceline-proxy/paceline/limiter"
+)
+
+// A waiter is one request in a line.
+type waiter struct {
+	ask      Ask
+	priority Priority // what it counts as now
+	seq      uint64
+	queue    *queue
+	index    int           // in the queue
+	kick     chan struct{} // told to look again
+	freed    bool          // a request has ended for it
+	slept    bool
+	// judged by its place in line, which is done once. unjudged where it looked
+	// while nothing was known of how fast the line moves.
+	judged, unjudged bool
+}
+
+func (w *waiter) before(o *waiter) bool { return w.compare(o) < 0 }
+func (w *waiter) at() *int              { return &w.index }
+
+// compare puts who came first first.
+func (w *waiter) compare(o *waiter) int {
+	return cmp.Or(w.ask.Arrived.Compare(o.ask.Arrived), cmp.Compare(w.seq, o.seq))
+}
+
+// goesBefore orders the heads of lanes.
+func (w *waiter) goesBefore(o *waiter) bool {
+	return cmp.Or(cmp.Compare(w.priority, o.priority), w.queue.compare(o.queue)) < 0
+}
+
+// ages is when a background request counts as normal.
+func (w *waiter) ages() time.Time { return w.ask.Arrived.Add(agesAfter) }
+
+// look has the waiter look again, once however often it is told.
+func (w *waiter) look() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits until an instant (zero: for ever), a kick, or the instant from
+// which a background request counts as normal. It is an error where the caller
+// leaves, the waiting is ended, or the caller's patience.
+func (w *waiter) sleep(ctx context.Context, until time.Time) error {
+	if !w.slept && w.ask.Waits != nil {
+		if err := w.ask.Waits(); err != nil {
+			return err
+		}
+	}
+	w.slept = true
+	deadline := w.ask.Deadline
+	if own, ok := ctx.Deadline(); ok && !deadline.Before(own) {
+		deadline = time.Time{} // the context says it itself
+	}
+	wake := sooner(sooner(until, deadline), w.ask.Leave)
+	if w.priority == Background {
+		wake = sooner(wake, w.ages())
+	}
+	var alarm <-chan time.Time
+	if !wake.IsZero() {
+		t := time.NewTimer(time.Until(wake))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.ask.Stop:
+		return stopped()
+	case <-w.kick:
+		return nil
+	case <-alarm:
+	}
+	switch {
+	case wake.Equal(until):
+		return nil // what it waited for comes before the end of its patience
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case wake.Equal(deadline):
+		return &Refused{Reason: Deadline, Why: "the deadline came while waiting in line"}
+	case wake.Equal(w.ask.Leave):
+		return &Refused{Reason: Queue, Why: "its turn had not come when its client was about to give up"}
+	}
+	return nil
+}
+
+func stopped() error { return &Refused{Reason: Drain, Why: "the line is being closed"} }
+
+// sooner is the earlier of two instants, of which zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// bears returns the refusal of a waiter that must not wait for a block.
+func (w *waiter) bears(b block, now time.Time) error {
+	bound := w.ask.MaxPause >= 0 && !(b.quota && w.ask.WaitForQuota)
+	switch {
+	case b.closed, bound && !b.pause.IsZero() && b.pause.Sub(now) > w.ask.MaxPause:
+		r := &Refused{Reason: Pause, Until: b.pause, Why: b.why}
+		if b.quota {
+			r.Reason = Quota
+		}
+		return r
+	case !w.ask.Deadline.IsZero() && b.firm.After(w.ask.Deadline):
+		return &Refused{Reason: Deadline, Until: b.firm, Why: b.why}
+	}
+	return nil
+}
+
+// standApart waits out what a request waits for by itself.
+func (g *Gate) standApart(ctx context.Context, w *waiter) error {
+	if !w.ask.NotBefore.After(time.Now()) {
+		return nil
+	}
+	if w.ask.OrRelease {
+		g.mu.Lock()
+		l := g.line(w.ask.Key)
+		l.apart = append(l.apart, w)
+		g.mu.Unlock()
+		defer func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			l.apart = slices.DeleteFunc(l.apart, func(o *waiter) bool { return o == w })
+			g.drop(l)
+		}()
+	}
+	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
+		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free ends a waiter's standing apart. Those behind it wait for the next.
+func (l *line) free() {
+	w := l.apart[0]
+	l.apart = l.apart[1:]
+	w.freed = true
+	w.look()
+}
+
+func (g *Gate) isFree(w *waiter) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return w.freed
+}
+
+// lacks reports whether a place in one of these buckets is what it lacks.
+func (b block) lacks(places []string) bool {
+	return slices.ContainsFunc(b.refused, func(f limiter.Refusal) bool {
+		return f.Cause == limiter.Concurrent && slices.Contains(places, f.Key)
+	})
+}

@@ -1,0 +1,120 @@
+package paceline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// A Mode is whether limits are enforced.
+type Mode string
+
+// The modes.
+const (
+	// Enforce has requests wait for their turn. The default.
+	Enforce Mode = "enforce"
+	// Observe sends every request once and at once, and notes in its record how
+	// long it would have waited, and why. What fits the limits is counted.
+	Observe Mode = "observe"
+	// Off sends every request once and at once, and only records it.
+	Off Mode = "off"
+)
+
+func (m Mode) validate() error {
+	switch m {
+	case "", Enforce, Observe, Off:
+		return nil
+	}
+	return fmt.Errorf("mode is %q: it is %q, %q or %q", m, Enforce, Observe, Off)
+}
+
+// enforced reports whether requests wait, and are repeated.
+func (m Mode) enforced() bool { return m != Observe && m != Off }
+
+// Observed is what would have become of a request in the mode Enforce. Its
+// record says whether the provider refused it, sent as it was.
+type Observed struct {
+	// Wait is how long it would have waited at least, and Why what for: for
+	// pauses, and for the windows as they would be had every request observed
+	// before it been started when its own wait was over. Places count as they
+	// are taken now; how long one would have been waited for nobody can know.
+	Wait time.Duration
+	Why  string
+}
+
+// observe sends a call at once, and notes what it would have waited.
+func (c *call) observe() gate.Grant {
+	c.queuedSince = time.Time{}
+	ask := c.ask()
+	var plan policy.Plan
+	ask.Plan = func(now time.Time, a policy.Activity) policy.Plan {
+		plan = c.plan(now, a)
+		return plan
+	}
+	grant := c.home.gate.Pass(context.WithoutCancel(c.ctx), ask)
+	at, why := c.home.shadow.place(plan, grant.At)
+	if places := takenBy(plan.Limits); why == "" && places != 0 && grant.Permit == "" {
+		why = fmt.Sprintf("all %d places are taken", places)
+	}
+	c.observed = &Observed{Wait: at.Sub(grant.At), Why: why}
+	return grant
+}
+
+func takenBy(limits []limiter.Limit) (n int) {
+	for _, l := range limits {
+		if l.Concurrent > 0 && (n == 0 || l.Concurrent < n) {
+			n = l.Concurrent
+		}
+	}
+	return n
+}
+
+// A shadow is the windows as enforced limits would have filled them.
+type shadow struct {
+	mu     sync.Mutex
+	starts map[string][]time.Time // by bucket, in order
+}
+
+// mostShadows bounds the starts of a bucket that are remembered.
+const mostShadows = 1 << 16
+
+// place books a start under a plan, as early as it may be, and says what it
+// would have waited for last.
+func (s *shadow) place(plan policy.Plan, now time.Time) (at time.Time, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at = now
+	if plan.NotBefore.After(at) {
+		at, why = plan.NotBefore, plan.Why
+	}
+	longest := map[string]time.Duration{}
+	for _, l := range plan.Limits {
+		if l.Calls == 0 {
+			continue
+		}
+		longest[l.Key] = max(longest[l.Key], l.Per)
+		if starts := s.starts[l.Key]; len(starts) >= l.Calls {
+			if free := starts[len(starts)-l.Calls].Add(l.Per); free.After(at) {
+				at, why = free, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per)
+			}
+		}
+	}
+	for key, per := range longest {
+		starts := s.starts[key]
+		gone, _ := slices.BinarySearchFunc(starts, now.Add(-per), time.Time.Compare)
+		gone = max(gone, len(starts)-mostShadows+1)
+		i, _ := slices.BinarySearchFunc(starts, at, time.Time.Compare)
+		starts = slices.Insert(starts, i, at)
+		if s.starts == nil {
+			s.starts = make(map[string][]time.Time)
+		}
+		s.starts[key] = starts[gone:]
+	}
+	return at, why
+}

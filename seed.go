@@ -1,0 +1,197 @@
+package paceline
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// Seed rebuilds what a limiter that lost its journal no longer knows, from the
+// records of the longest declared window before now: how full its windows are,
+// this process's starts, and the waits that providers stated. A record counts
+// when it was sent, in older logs when it ended; what was not sent counts
+// nowhere.
+//
+// It is called before the first request. Records of credentials that nobody
+// knows any more are passed over.
+func (t *Transport) Seed(records iter.Seq[Record]) error {
+	t.once.Do(t.init)
+	es := t.entries.Load()
+	if es == nil {
+		return t.err
+	}
+	now := time.Now()
+	s := seeding{home: t.home, entries: es, seeds: make(map[seedKey]*seed), ids: make(map[namedID]string)}
+	for r := range records {
+		s.add(&r, now)
+	}
+	for _, seed := range s.seeds {
+		if err := t.home.plant(seed, now); err != nil {
+			return fmt.Errorf("paceline: seeding from the log: %w", err)
+		}
+	}
+	if s.strangers > 0 {
+		t.warn("records were not counted", fmt.Errorf("%d are of credentials that are not known any more", s.strangers))
+	}
+	return nil
+}
+
+// A seeding is a log on its way into the limiter.
+type seeding struct {
+	home      *home
+	entries   *entries
+	seeds     map[seedKey]*seed
+	ids       map[namedID]string // of credentials, by what records call them
+	strangers int
+}
+
+type seedKey struct{ caller, model string }
+
+// A seed is what the records of one caller key, and of one model where models
+// have limits of their own, come to.
+type seed struct {
+	caller   string
+	operator string // the key of the orders to its provider
+	rules    policy.Rules
+	at       []time.Time
+	// The stated wait that ends last: until when, said when, and what for.
+	until, said time.Time
+	reason      budget.Reason
+}
+
+// add takes in one record.
+func (s *seeding) add(r *Record, now time.Time) {
+	if r.NotSent || r.Cache {
+		return
+	}
+	at, e := r.at(), s.entries.find(r.Provider)
+	reason, until := r.pause()
+	paused := until.After(now)
+	if !paused && (e == nil || now.Sub(at) > 2*e.Longest()) {
+		return // nothing is so long, with its slack
+	}
+	key, ok := s.callerOf(e, r)
+	if !ok {
+		s.strangers++
+		return
+	}
+	id := seedKey{caller: key.String()}
+	if e != nil && len(e.Models) > 0 {
+		id.model = r.Model
+	}
+	one := s.seeds[id]
+	if one == nil {
+		one = &seed{caller: id.caller, operator: operatorKey(r.Provider)}
+		if e != nil && key.scope != scopeOther {
+			one.rules = rulesOf(e, key, r.Model)
+		}
+		s.seeds[id] = one
+	}
+	if one.rules.Bucket != nil {
+		one.at = append(one.at, at)
+	}
+	if until.After(one.until) {
+		one.until, one.said, one.reason = until, r.Done, reason
+	}
+}
+
+// pause is the end of a wait that the provider stated in the answer, zero where
+// it stated none, and its reason.
+func (r *Record) pause() (budget.Reason, time.Time) {
+	reason, ok := policy.ReasonOf(r.Class)
+	if !ok || !r.Told || r.Wait <= 0 || r.Wait > dialect.MaxWait || r.Status == http.StatusRequestEntityTooLarge {
+		return "", time.Time{}
+	}
+	return reason, r.Done.Add(r.Wait)
+}
+
+// callerOf is the caller key of a record under the entry of today, false where
+// its credential is not known any more.
+func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
+	if e == nil {
+		e = &entry{Provider: Provider{Name: r.Provider, Account: r.Account}}
+		if r.Scope != "" {
+			e.Scope = ScopeModel
+		}
+	}
+	account := e.Account
+	if key, err := e.credential(r.Credential); err == nil && key != nil {
+		account = orElse(key.Account, account)
+	}
+	if account == "" {
+		name := namedID{e.Name, r.Credential}
+		id, ok := s.ids[name]
+		if !ok {
+			if id, ok = s.home.idOf(e, r.Credential); !ok {
+				return callerKey{}, false
+			}
+			s.ids[name] = id
+		}
+		account = id
+	}
+	k := callerOf(e, account, "", r.Model)
+	if r.Scope == scopeOther {
+		k.scope = scopeOther
+	}
+	return k, true
+}
+
+// plant counts what one caller key has sent.
+func (h *home) plant(s *seed, now time.Time) error {
+	ctx := context.Background()
+	slices.SortFunc(s.at, time.Time.Compare)
+	var limits []limiter.Limit
+	var paused time.Time
+	orders := h.orders(s.operator, now)
+	h.book.Caller(s.caller, now).Use(now, func(state *budget.State, starts *budget.Starts) (changed bool) {
+		changed, _ = state.Obey(&orders, now)
+		if s.until.After(now) && s.said.After(state.Orders.Open) {
+			changed = state.Close(s.said, s.until, s.reason, budget.Told) || changed
+			paused = s.until
+		}
+		if s.rules.Bucket == nil {
+			return changed
+		}
+		limits = s.rules.Plan(state, now, policy.Activity{}).Limits
+		for _, at := range s.at {
+			starts.Add(at, s.rules.Limits.Longest())
+		}
+		return changed
+	})
+	if !paused.IsZero() {
+		if err := h.gate.Throttle(ctx, s.caller, paused); err != nil {
+			return err
+		}
+	}
+	longest := time.Duration(0)
+	for _, l := range limits {
+		longest = max(longest, l.Per)
+	}
+	for _, at := range s.at {
+		if now.Sub(at) < longest {
+			if err := h.gate.Seed(ctx, limits, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rulesOf are the rules of the requests of a caller key that ask for a model.
+func rulesOf(e *entry, as callerKey, model string) policy.Rules {
+	r := policy.Rules{Limits: e.Limits, Retry: e.Retry, Bucket: buckets(as.String())}
+	if as.scope == scopeOther {
+		r.Limits = Limits{Adaptive: Adaptive{Off: true}}
+	} else {
+		e.own(&r, as, model)
+	}
+	return r
+}
