@@ -142,22 +142,17 @@ func (c *call) hideKey(h http.Header) {
 	}
 }
 
-// redacted is a message without the call's credential, which the words of a
+// redacted is a message without the secrets of the call, which the words of a
 // server or of a transport may repeat.
 func (c *call) redacted(message string) string {
-	for _, secret := range []string{c.entry.dialect.CredentialOf(c.req.Header, c.req.URL), c.secret()} {
-		if len(secret) >= 8 {
-			message = strings.ReplaceAll(message, secret, "[key]")
-		}
+	secrets := dialect.Secrets(c.req.Header, c.req.URL)
+	if c.with != nil {
+		secrets = append(secrets, c.with.Key)
+	}
+	for _, secret := range secrets {
+		message = strings.ReplaceAll(message, secret, "[key]")
 	}
 	return message
-}
-
-func (c *call) secret() string {
-	if c.with == nil {
-		return ""
-	}
-	return c.with.Key
 }
 
 // A redactedError says what an error says, without the key that is in it.
