@@ -47,6 +47,8 @@ func (c Credential) LogValue() slog.Value { return slog.StringValue(c.Name) }
 // validate says what is wrong with a credential, without saying its key.
 func (c Credential) validate() error {
 	switch {
+	case strings.Contains(c.Name, "#"):
+		return fmt.Errorf("%v: leave the # to the names that others get, such as openai#1", c)
 	case c.Key == "":
 		return fmt.Errorf("%v has no key", c)
 	case strings.ContainsFunc(c.Key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
