@@ -62,7 +62,6 @@ func TestAgents(t *testing.T) {
 		{name: "plain"},
 		{name: "429 with 3 s", script: refused(3 * time.Second), wait: 3 * time.Second},
 		{name: "429 with 90 s", script: refused(90 * time.Second), wait: 90 * time.Second},
-		{name: "an error in a 200", script: []stub.Step{{Fault: stub.FaultError}}},
 		{
 			name: "a queue longer than a patience of 5 s", filler: true, wait: 12 * time.Second,
 			settings: settings{"clientTimeoutMs: 5000", "limits: {windowSlackMs: 0, pacing: burst, windows: [{calls: 1, perMs: 12000}]}"},

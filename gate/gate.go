@@ -223,30 +223,38 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	// instant after the answer: asking early would only be refused again.
 	now = time.Now()
 	own := plan.Limits[:plan.Own]
+	mine := block{refused: d.Refused, limits: own, why: describe(d.Refused, own)}
+	b.refused, b.why = d.Refused, describe(d.Refused, plan.Limits[plan.Own:])
 	meetsOwn := true
-	b.refused, b.why = d.Refused, describe(d.Refused, plan.Limits)
 	for _, f := range d.Refused {
 		at := now.Add(f.RetryAt.Sub(d.Now))
-		if !names(own, f.Key) {
+		to := &b
+		if names(own, f.Key) {
+			if to = &mine; !plan.Eases.IsZero() {
+				at = sooner(at, plan.Eases)
+			}
+		} else {
 			meetsOwn = false
-		} else if !plan.Eases.IsZero() {
-			at = sooner(at, plan.Eases)
 		}
-		b.until = later(b.until, at)
+		to.until = later(to.until, at)
 		if f.Cause == limiter.Throttle {
-			b.pause = at
+			to.pause = at
 		}
 		if f.Cause != limiter.Concurrent { // of a place it is the latest instant
-			b.firm = later(b.firm, at)
+			to.firm = later(to.firm, at)
 		}
+	}
+	// What the line meets holds everybody up; then only its lane waits on.
+	if meetsOwn = meetsOwn && len(d.Refused) > 0; meetsOwn {
+		b = mine
 	}
 	if !b.until.After(now) {
 		b.until = now.Add(time.Millisecond) // not all the time for what has passed
 	}
-	if meetsOwn = meetsOwn && len(d.Refused) > 0; meetsOwn {
-		b.limits = own
-	}
 	g.blocked(l, w, b, meetsOwn, released)
+	if err := w.bears(mine, now); err != nil {
+		return Grant{}, false, time.Time{}, err
+	}
 	return Grant{}, false, b.until, w.bears(b, now)
 }
 
