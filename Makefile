@@ -47,5 +47,5 @@ goodput: ## successes beside a perfectly informed client, in virtual time, SEEDS
 	cd bench && go test ./goodput -run TestGoodput -count=1 -v -args -seeds $(SEEDS)
 
 .PHONY: bench
-bench: ## what the memory limiter costs beside x/time/rate
-	cd bench && go run ./limiter
+bench: ## what the memory limiter costs beside x/time/rate, and how fast a log of a million rows is read
+	cd bench && go run ./limiter && go run ./history

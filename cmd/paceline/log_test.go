@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,4 +54,28 @@ func addRows(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Check(l.Close())
+}
+
+// The picture has a bar for every hour, those without a request too.
+func TestSparks(t *testing.T) {
+	noon := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	var rows []paceline.Record
+	for hour, n := range map[int]int{0: 1, 1: 4, 3: 8} {
+		for i := range n {
+			r := paceline.Record{Provider: "p", Sent: noon.Add(time.Duration(hour) * time.Hour), Status: 200}
+			if i >= 4 {
+				r.Status = 429
+			}
+			rows = append(rows, r)
+		}
+	}
+	q := paceline.StatsQuery{Since: noon.Add(-10 * time.Minute), Until: noon.Add(4 * time.Hour), Zone: time.UTC}
+	s := q.Report(slices.Values(rows))
+	want := "\nsent, by hour  ·▁▄·█\n          429  ····▄\n"
+	if got := sparks(s, q, 80); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := sparks(s, q, 19); got != "" {
+		t.Errorf("where it does not fit: %q", got)
+	}
 }
