@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -77,5 +80,22 @@ func TestSparks(t *testing.T) {
 	}
 	if got := sparks(s, q, 19); got != "" {
 		t.Errorf("where it does not fit: %q", got)
+	}
+}
+
+// P-156: what the running proxy says is printed as it is.
+func TestStatsOfTheProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/stats" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		io.WriteString(w, `{"callers": [ ]}`)
+	}))
+	defer proxy.Close()
+	t.Setenv("PACELINE_HOME", t.TempDir())
+	t.Setenv("PACELINE_URL", proxy.URL)
+	var stdout, stderr strings.Builder
+	if code := run(t.Context(), []string{"stats", "--proxy"}, nil, &stdout, &stderr); code != exitOK || stdout.String() != "{\"callers\": [ ]}\n" {
+		t.Errorf("exit code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 }
