@@ -395,6 +395,26 @@ func TestJournalDamagedAndSeeded(t *testing.T) {
 	})
 }
 
+// How long a predecessor's places stay taken may differ by bucket.
+func TestJournalHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, key := range []string{"near", "far", "farther"} {
+			w.ask(limiter.Limit{Key: key, Concurrent: 1})
+		}
+		time.Sleep(50 * time.Second) // of the minute that they are held for
+		w.j.HoldOf = func(bucket string) time.Duration {
+			return map[string]time.Duration{"far": 5 * time.Second, "farther": time.Hour}[bucket]
+		}
+		w.crash()
+		if !w.ask(limiter.Limit{Key: "near", Concurrent: 1}).Granted {
+			t.Error("held for a provider that stops at once")
+		}
+		w.refused(5*time.Second, limiter.Limit{Key: "far", Concurrent: 1})
+		w.refused(10*time.Second, limiter.Limit{Key: "farther", Concurrent: 1})
+	})
+}
+
 // Two processes cannot share a journal: CC-28.
 func TestJournalInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "journal")
@@ -733,7 +753,7 @@ func FuzzJournal(f *testing.F) {
 		if err := p.replay(bytes.NewReader(raw[headerSize:])); err != nil {
 			t.Fatal(err)
 		}
-		p.hold(time.Minute)
+		p.hold(Journal{}.holdOf())
 		if p.found.Records > len(raw)/recordSize {
 			t.Errorf("%d records in %d bytes", p.found.Records, len(raw))
 		}
