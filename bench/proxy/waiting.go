@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/internal/history"
 	"github.com/paceline-proxy/paceline/internal/home"
 )
 
@@ -27,8 +29,8 @@ const (
 
 // A waiter is one request of row 10.
 type waiter struct {
-	sent, came time.Time
-	err        error
+	came time.Time
+	err  error
 }
 
 // waiting is row 10: so many requests come at once and are started at the
@@ -61,7 +63,6 @@ func waiting(ctx context.Context) error {
 			return fmt.Errorf("caller %d: %w (is ulimit -n high enough?)", i, err)
 		}
 		w := &waiters[i]
-		w.sent = time.Now()
 		wg.Go(func() { w.ask(conn) })
 	}
 	for n := 0; n < *callers; time.Sleep(100 * time.Millisecond) {
@@ -84,10 +85,45 @@ func waiting(ctx context.Context) error {
 	}
 	scenario := fmt.Sprintf("%d callers, %d a second", *callers, perSecond)
 	figure{Row: "10", Scenario: scenario, System: "paceline", Value: float64(after-before) / float64(*callers), Unit: "KiB each"}.print()
-	overtaken, late := judge(waiters)
+	overtaken, err := outOfOrder(ctx, s.home)
+	if err != nil {
+		return err
+	}
 	figure{Row: "10", Scenario: scenario, System: "paceline", Value: float64(overtaken), Unit: "overtaken"}.print()
-	figure{Row: "10", Scenario: scenario, System: "paceline", Value: float64(late) / float64(time.Millisecond), Unit: "ms late p99"}.print()
+	figure{Row: "10", Scenario: scenario, System: "paceline", Value: float64(lateness(waiters)) / float64(time.Millisecond), Unit: "ms late p99"}.print()
 	return nil
+}
+
+// outOfOrder counts, in the log, the requests that one which arrived later was
+// started before.
+func outOfOrder(ctx context.Context, dir string) (n int, err error) {
+	log, err := history.OpenReader(home.Home{Dir: dir}.Log())
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	var records []paceline.Record
+	for len(records) < *callers { // it is written in the background
+		records = records[:0]
+		for r, err := range log.Records(ctx, history.Query{}) {
+			if err != nil {
+				return 0, err
+			}
+			records = append(records, r)
+		}
+	}
+	slices.SortFunc(records, func(a, b paceline.Record) int { return a.Arrived.Compare(b.Arrived) })
+	first := time.Now() // the first start of all that arrived later
+	for i := len(records) - 1; i >= 0; i-- {
+		// The log has milliseconds, and so no order within one.
+		if records[i].Sent.After(first.Add(time.Millisecond)) {
+			n++
+		}
+		if records[i].Sent.Before(first) {
+			first = records[i].Sent
+		}
+	}
+	return n, nil
 }
 
 // ask sends the request and waits for its answer.
@@ -113,22 +149,9 @@ func (w *waiter) ask(conn net.Conn) {
 	w.came = time.Unix(0, ns)
 }
 
-// judge counts the requests that one sent clearly later came before, and says
-// how much later than its window let it each came, at the 99th percentile.
-func judge(waiters []waiter) (overtaken int, p99 time.Duration) {
-	const clearly = 50 * time.Millisecond
-	first := make([]time.Time, len(waiters)) // the first to come of i and all sent after it
-	for i := len(waiters) - 1; i >= 0; i-- {
-		if first[i] = waiters[i].came; i+1 < len(first) && first[i+1].Before(first[i]) {
-			first[i] = first[i+1]
-		}
-	}
-	for _, w := range waiters {
-		later, _ := slices.BinarySearchFunc(waiters, w.sent.Add(clearly), func(o waiter, at time.Time) int { return o.sent.Compare(at) })
-		if later < len(first) && first[later].Before(w.came) {
-			overtaken++
-		}
-	}
+// lateness is how much later than its window let it each request came to the
+// provider, at the 99th percentile.
+func lateness(waiters []waiter) time.Duration {
 	came := make([]time.Time, len(waiters))
 	for i, w := range waiters {
 		came[i] = w.came
@@ -143,7 +166,7 @@ func judge(waiters []waiter) (overtaken int, p99 time.Duration) {
 		late = append(late, max(0, came[i].Sub(from)))
 	}
 	slices.Sort(late)
-	return overtaken, late[len(late)*99/100]
+	return late[len(late)*99/100]
 }
 
 // line is how many wait.
