@@ -242,21 +242,26 @@ func TestPlaceWithoutRenewal(t *testing.T) {
 // plain is a limiter with its three methods and no upgrade.
 type plain struct{ limiter.Limiter }
 
-// A mapStore is a budget.Store in a map.
+// A mapStore is a budget.Store in a map, which fails where it is given an
+// error.
 type mapStore struct {
-	mu sync.Mutex
-	m  map[string][]byte
+	mu  sync.Mutex
+	m   map[string][]byte
+	err error
 }
 
 func (s *mapStore) Get(_ context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m[key], nil
+	return s.m[key], s.err
 }
 
 func (s *mapStore) Update(_ context.Context, key string, f func([]byte) []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
 	if s.m == nil {
 		s.m = make(map[string][]byte)
 	}

@@ -46,6 +46,7 @@ type call struct {
 	tally       policy.Tally
 	attempts    int
 	queuedSince time.Time
+	queued      time.Duration // in line, before all attempts together
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met

@@ -107,7 +107,7 @@ func replayed(req *http.Request) bool {
 // replace has the body begin with other bytes than its head.
 func (p *payload) replace(head, with []byte) {
 	whole := p.stream == nil && (p.kept != nil || int64(len(head)) == p.length)
-	if p.length >= 0 {
+	if p.length > 0 { // else nobody knows it
 		p.length += int64(len(with) - len(head))
 	}
 	switch {

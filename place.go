@@ -22,10 +22,11 @@ type Place struct {
 // Drain ends the waiting: requests that wait, and those that come, are answered
 // 503 with Retry-After: 1 and X-Should-Retry: true, and keep their places for
 // Queue.Keep. When it returns nobody waits any more and nothing is granted any
-// more; what was granted before goes on.
+// more; what was granted before goes on. What has been learned is in the Store.
 func (t *Transport) Drain() {
 	t.once.Do(t.init)
 	<-t.room.drain()
+	t.home.book.Flush(time.Now())
 }
 
 // Places returns the kept places, for the successor of a drained process.

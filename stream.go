@@ -105,7 +105,7 @@ func (s *stream) ended(err error) error {
 	case errIdle:
 		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle.after)
 	}
-	return err
+	return a.call.redact(err)
 }
 
 // linger is how long Close waits for the end of an answer that may have come

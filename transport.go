@@ -204,6 +204,7 @@ func (c *call) enter() (grant gate.Grant, err error) {
 	ask := c.ask()
 	ask.Stop = stop
 	grant, err = c.home.gate.Enter(c.ctx, ask)
+	c.queued += time.Since(c.queuedSince)
 	if c.waiting {
 		c.waiting = false
 		c.transport.waiting.Add(-1)

@@ -22,6 +22,16 @@ func (b *Book) Callers() iter.Seq2[string, *Caller] {
 	}
 }
 
+// Flush writes what has gathered between two writes, before the process ends.
+func (b *Book) Flush(now time.Time) {
+	for _, c := range b.Callers() {
+		c.mu.Lock()
+		c.written = time.Time{}
+		c.flush(now)
+		c.mu.Unlock()
+	}
+}
+
 // Look shows f a copy of the state, and the log of starts, under the caller's
 // lock. What f changes is not kept, and looking does not count as use.
 func (c *Caller) Look(now time.Time, f func(*State, *Starts)) {

@@ -88,6 +88,6 @@ of UTC there.`,
 	f.Var(&class, "class", "print those that came out so only")
 	f.BoolVar(&follow, "follow", false, fmt.Sprintf("begin with the last %d, unless --since or --last says otherwise, and go on until interrupted", followed))
 	f.BoolVar(&asJSON, "json", false, "print JSON, one object a line")
-	completeProviders(c)
+	completeLogged(c)
 	return c
 }

@@ -91,7 +91,7 @@ Columns without anything in them are left out where the terminal is narrow.`,
 	f.Var(&q.By, "by", "a row for each of these (default: hour, beyond two days day)")
 	f.BoolVar(&asJSON, "json", false, "print it as JSON")
 	f.BoolVar(&ofProxy, "proxy", false, "print the running proxy's /stats as it is, and nothing from the log")
-	completeProviders(c)
+	completeLogged(c)
 	return c
 }
 
@@ -131,13 +131,13 @@ func openLog(h home.Home) (*history.Reader, error) {
 func sayNothing(c *cobra.Command, r *history.Reader, provider string, since *period) {
 	what := ""
 	if provider != "" {
-		what = fmt.Sprintf(" for %q%s", provider, didYouMean(spelling.Nearest(provider, providerNames(c.Context(), r)), ""))
+		what = fmt.Sprintf(" for %q%s", provider, didYouMean(spelling.Nearest(provider, loggedProviders(c.Context(), r)), ""))
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "paceline: nothing was logged%s in the last %v\n", what, since)
 }
 
-// providerNames are those that the proxy knew when it read its configuration.
-func providerNames(ctx context.Context, r *history.Reader) []string {
+// loggedProviders are those that the proxy knew when it read its configuration.
+func loggedProviders(ctx context.Context, r *history.Reader) []string {
 	names := make(map[string]bool)
 	for _, p := range paceline.BuiltIn() {
 		names[p.Name] = true
@@ -171,8 +171,8 @@ func printProxyStats(c *cobra.Command, h home.Home) error {
 	return err
 }
 
-// completeProviders lets shells complete --provider.
-func completeProviders(c *cobra.Command) {
+// completeLogged lets shells complete --provider.
+func completeLogged(c *cobra.Command) {
 	// It fails only for flags that there are not.
 	_ = c.RegisterFlagCompletionFunc("provider", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var r *history.Reader
@@ -181,6 +181,6 @@ func completeProviders(c *cobra.Command) {
 				defer r.Close()
 			}
 		}
-		return providerNames(context.Background(), r), cobra.ShellCompDirectiveNoFileComp
+		return loggedProviders(context.Background(), r), cobra.ShellCompDirectiveNoFileComp
 	})
 }

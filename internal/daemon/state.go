@@ -36,10 +36,10 @@ func (d *daemon) openLimiter() (fresh bool) {
 	if err != nil {
 		d.Logger.Error("the journal cannot be opened: limits hold, but a restart will not know what was sent",
 			"file", d.Home.Journal(), "error", err)
-		d.limiter = memory.New()
+		d.limiter = &holder{Limiter: memory.New()}
 		return true
 	}
-	d.limiter = l
+	d.limiter = &holder{Limiter: l}
 	r := l.Recovered()
 	if r.Damaged || r.Newer {
 		d.Logger.Warn("the journal was damaged: windows are counted again from the log", "records", r.Records, "aside", r.Aside)

@@ -187,7 +187,7 @@ func (j *journey) holdsKey(v string) bool {
 // broken answers for what has no answer.
 func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, err error) {
 	j := journeyOf(r.Context())
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil && j.body.err != errBodyStopped {
 		panic(http.ErrAbortHandler) // nobody is there to read an answer
 	}
 	f := j.explain(err)
@@ -200,10 +200,11 @@ func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, err error) {
 
 // explain says what a failed request means, and what can be done.
 func (j *journey) explain(err error) *failure {
-	if j.body.err != nil && !errors.Is(j.body.err, io.EOF) {
-		if errors.Is(j.body.err, errBodyStopped) {
-			return &failure{http.StatusRequestTimeout, "paceline_body", fmt.Sprintf("the request's body stopped coming: nothing for %v", bodyWait)}
-		}
+	switch j.body.err {
+	case nil, io.EOF:
+	case errBodyStopped:
+		return &failure{http.StatusRequestTimeout, "paceline_body", fmt.Sprintf("the request's body stopped coming: nothing for %v", bodyWait)}
+	default:
 		return &failure{http.StatusBadRequest, "paceline_body", "the request's body broke off or is not framed as it should be; nothing was sent to " + j.up.Name}
 	}
 	var (
@@ -257,6 +258,8 @@ func (b *body) Read(p []byte) (int, error) {
 			err = errBodyStopped
 		}
 		b.err = err
+	}
+	if err == io.EOF {
 		// From here on the server listens for the client leaving.
 		b.deadline.SetReadDeadline(time.Time{})
 	}

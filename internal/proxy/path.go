@@ -35,7 +35,9 @@ func parsePath(escaped string) (t target, err error) {
 			if t.token != "" {
 				return t, fmt.Errorf("the path has two tokens: leave one of the segments /~TOKEN out")
 			}
-			t.token = segment[1:]
+			if t.token = segment[1:]; t.token == "" {
+				return t, fmt.Errorf("the path's segment /~ lacks the token: write /~TOKEN/…")
+			}
 		case segment == "as":
 			if t.as != nil {
 				return t, fmt.Errorf("the path has two segments /as/…: write /as/NAME,priority=…/PROVIDER/…")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paceline-proxy/paceline/internal/spelling"
 )
 
 // plan finds the provider of a request by its path. On /v1/… the API decides.
@@ -46,7 +48,7 @@ func (j *journey) to(up *upstream, t target) {
 func (s *state) unknown(r *http.Request, t target, name string) *failure {
 	message := fmt.Sprintf("there is no provider %q", name)
 	base := "http://" + r.Host
-	switch near := nearest(name, s.names()); {
+	switch near := spelling.Nearest(name, s.names()); {
 	case t.name == "":
 		message += ", which defaultProvider in paceline.yaml names"
 	case near != "":

@@ -60,6 +60,15 @@ func compile(c *config.Config, homeToken string) (*state, error) {
 			errs = append(errs, fmt.Errorf("provider %q: the proxy has another use for paths that begin so; give it another name", p.Name))
 			return
 		}
+		// As the Transport names those without a name.
+		p.Credentials = slices.Clone(p.Credentials)
+		for i := range p.Credentials {
+			if c := &p.Credentials[i]; c.Name == "" && i == 0 {
+				c.Name = p.Name
+			} else if c.Name == "" {
+				c.Name = fmt.Sprintf("%s-%d", p.Name, i+1)
+			}
+		}
 		host := base.Hostname()
 		u := &upstream{Provider: p, base: base, known: knownHost(known, host), shape: shapeOf(p.Dialect, host), listed: listed}
 		ip, err := netip.ParseAddr(host)
@@ -123,36 +132,4 @@ func shapeOf(named, host string) shape {
 		return gemini
 	}
 	return openAI
-}
-
-// nearest is the name most like a mistyped one, empty where none is near.
-func nearest(name string, names []string) (best string) {
-	least := 1 + max(1, len(name)/3)
-	for _, n := range names {
-		if d := distance(strings.ToLower(name), n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, delete or replace (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -14,6 +14,7 @@
 package limitertest
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,9 @@ type Harness struct {
 	// Tolerance is by how much a RetryAt may be later than exact, for a limiter
 	// that rounds its instants. None may be earlier.
 	Tolerance time.Duration
+	// Reopen ends a limiter as a process may end, and opens one over the same
+	// state. nil: nothing outlives the limiter.
+	Reopen func(*testing.T, limiter.Limiter) limiter.Limiter
 }
 
 // Run tests a limiter with every case, each as a subtest of its own.
@@ -58,9 +62,15 @@ func (h Harness) run(t *testing.T, c Case) {
 	t.Helper()
 	for try := 1; ; try++ {
 		s := h.subject(h.Open(t), c.Name)
+		if h.Reopen != nil {
+			s.reopen = func(l limiter.Limiter) limiter.Limiter { return h.Reopen(t, l) }
+		}
 		err := c.Check(s)
 		if err == nil {
 			return
+		}
+		if err == ErrNotPromised {
+			t.Skip(err)
 		}
 		if h.Bubble || !s.late || try == patience {
 			t.Fatalf("%v\nrule: %s %v", err, c.Why, c.IDs)
@@ -92,8 +102,12 @@ type Case struct {
 	Check func(*Subject) error
 }
 
+// ErrNotPromised is what a Check returns whose rule is for limiters that do
+// more than this one.
+var ErrNotPromised = errors.New("this limiter does not promise that")
+
 // Cases are the rules, one by one, for a limiter used from one process.
-var Cases = join(grants, windows, costs, places, throttling, answers, patterns, crowds)
+var Cases = join(grants, windows, costs, places, throttling, answers, patterns, crowds, upgrades)
 
 func join(groups ...[]Case) []Case {
 	var all []Case

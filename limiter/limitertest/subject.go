@@ -19,7 +19,8 @@ type Subject struct {
 	Tolerance time.Duration
 
 	prefix string
-	late   bool // a sleep took so much longer that the case may be wrong
+	reopen func(limiter.Limiter) limiter.Limiter // nil: nothing outlives it
+	late   bool                                  // a sleep took so much longer that the case may be wrong
 }
 
 func fresh() string { return fmt.Sprintf("%016x", rand.Uint64()) }

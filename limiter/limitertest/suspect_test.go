@@ -22,6 +22,7 @@ type suspect struct {
 	begun  map[string]time.Time // token buckets and fixed windows
 	level  map[string]float64
 	first  map[string]int // the numbers a bucket was first asked with
+	opened string         // whom nobody can close again, the first
 }
 
 func newSuspect(fault string) *suspect {
@@ -337,6 +338,7 @@ func (s *suspect) Throttle(_ context.Context, key string, until time.Time) error
 		s.o.held = nil
 	}
 	switch {
+	case key == s.opened && key != "":
 	case s.is("past throttle opens") && !until.After(now):
 		delete(s.o.closed, key)
 	case s.is("past throttle closes") && !until.After(now):
@@ -366,4 +368,87 @@ func (s *suspect) Renew(_ context.Context, permits []string, hold time.Duration)
 		}
 	}
 	return nil
+}
+
+func (s *suspect) Open(_ context.Context, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.is("opens nothing"):
+	case s.is("opens everybody"):
+		clear(s.o.closed)
+	case s.is("opened stays open"):
+		if s.opened == "" {
+			s.opened = key
+		}
+		delete(s.o.closed, key)
+	default:
+		delete(s.o.closed, key)
+	}
+	return nil
+}
+
+func (s *suspect) Peek(_ context.Context, key string, limits []limiter.Limit) (limiter.View, error) {
+	if err := (limiter.Request{Limits: limits, Hold: 1}).Validate(); err != nil {
+		return limiter.View{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	v := limiter.View{Now: now, Usage: make([]limiter.Usage, len(limits))}
+	if !s.is("peeks at no throttle") {
+		v.Throttled = s.o.closed[key]
+	}
+	for i, l := range limits {
+		for _, b := range s.o.booked {
+			if b.bucket == l.Key && (b.at.Add(l.Per).After(now) || s.is("peeks at what has left")) {
+				if s.is("peeks at calls, not at cost") {
+					b.cost = 1
+				}
+				v.Usage[i].Used += b.cost
+			}
+		}
+		for _, h := range s.o.held {
+			if h.bucket == l.Key && h.lapse.After(now) {
+				v.Usage[i].Held++
+			}
+		}
+	}
+	if s.is("peeking counts") {
+		s.o.book(limiter.Decision{Now: now}, limiter.Request{Limits: limits, Hold: 1})
+	}
+	return v, nil
+}
+
+func (s *suspect) Seed(_ context.Context, limits []limiter.Limit, at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	switch {
+	case s.is("seeds nothing"):
+		return nil
+	case s.is("seeds as of now"), at.After(now) && !s.is("seeds what is to come later"):
+		at = now
+	}
+	s.o.book(limiter.Decision{Now: at}, limiter.Request{Limits: limits})
+	return nil
+}
+
+// restart is what a process finds that comes after this one.
+func (s *suspect) restart() *suspect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.is("restart forgets windows"):
+		s.o.booked = nil
+	case s.is("restart forgets places"):
+		s.o.held = nil
+	case s.is("restart forgets throttles"):
+		clear(s.o.closed)
+	case s.is("restart begins windows anew"):
+		for i := range s.o.booked {
+			s.o.booked[i].at = time.Now()
+		}
+	}
+	return s
 }

@@ -26,8 +26,13 @@ func TestContractInRealTime(t *testing.T) {
 	})
 }
 
-func withJournal(t *testing.T) limiter.Limiter {
-	l, err := memory.Open(filepath.Join(t.TempDir(), "journal"))
+// journaled opens limiters with journals and finds them again.
+type journaled struct {
+	paths map[limiter.Limiter]string
+}
+
+func (j *journaled) open(t *testing.T, path string) limiter.Limiter {
+	l, err := memory.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,17 +41,26 @@ func withJournal(t *testing.T) limiter.Limiter {
 			t.Error(err)
 		}
 	})
+	j.paths[l] = path
 	return l
 }
 
-func TestContractWithJournalInBubble(t *testing.T) {
-	limitertest.Run(t, limitertest.Harness{Open: withJournal, Bubble: true})
+func (j *journaled) reopen(t *testing.T, l limiter.Limiter) limiter.Limiter {
+	if err := l.(*memory.Limiter).Close(); err != nil {
+		t.Error(err)
+	}
+	path := j.paths[l]
+	return j.open(t, path)
 }
 
-func TestContractWithJournalInRealTime(t *testing.T) {
-	l := withJournal(t)
-	limitertest.Run(t, limitertest.Harness{
-		Open: func(*testing.T) limiter.Limiter { return l },
-		Unit: 20 * time.Millisecond,
+func TestContractWithJournal(t *testing.T) {
+	j := journaled{paths: map[limiter.Limiter]string{}}
+	open := func(t *testing.T) limiter.Limiter { return j.open(t, filepath.Join(t.TempDir(), "journal")) }
+	t.Run("bubble", func(t *testing.T) {
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true})
+	})
+	t.Run("real", func(t *testing.T) {
+		// An instant of another process is known to the clocks' readings.
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond})
 	})
 }
