@@ -46,7 +46,7 @@ type call struct {
 	tally       policy.Tally
 	attempts    int
 	queuedSince time.Time
-	queued      time.Duration // in line, before all attempts together
+	queued      time.Duration // in line, over all attempts
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
@@ -234,7 +234,7 @@ func (c *call) record() Record {
 		Scope: c.as.scope, Model: c.demand.Model,
 		Observed: c.observed,
 		Client:   c.manners.client, Purpose: h.Get("X-Paceline-Purpose"),
-		Run: h.Get("X-Paceline-Run"), Priority: h.Get("X-Paceline-Priority"),
+		Run: h.Get("X-Paceline-Run"), Priority: c.manners.priority.String(),
 	}
 }
 

@@ -16,6 +16,10 @@ const (
 	Background  Priority = 1
 )
 
+func (p Priority) String() string {
+	return [urgencies]string{"interactive", "normal", "background"}[p+1]
+}
+
 const (
 	urgencies = 3
 	// turnsFor is for how long starts count against whose turn is next.
@@ -47,6 +51,7 @@ type queue struct {
 type client struct {
 	name   string
 	starts int // in the last minute
+	last   time.Time
 	latest *turns
 	queues []*queue
 }
@@ -61,9 +66,15 @@ type turns struct {
 func (q *queue) before(o *queue) bool { return q.compare(o) < 0 }
 func (q *queue) at() *int             { return &q.index }
 
-// compare puts the client with fewer starts first, then who came first.
+// compare puts the client with fewer starts first.
 func (q *queue) compare(o *queue) int {
-	return cmp.Or(cmp.Compare(q.client.starts, o.client.starts), q.waiting[0].compare(o.waiting[0]))
+	return cmp.Or(cmp.Compare(q.client.starts, o.client.starts), q.compareEven(o))
+}
+
+// compareEven orders clients with as many starts: the one whose latest is
+// longer ago, where less than one a minute is started, then who came first.
+func (q *queue) compareEven(o *queue) int {
+	return cmp.Or(q.client.last.Compare(o.client.last), q.waiting[0].compare(o.waiting[0]))
 }
 
 func (a *lane) head() *waiter {
@@ -163,6 +174,7 @@ func (l *line) turn(w *waiter, at time.Time) {
 		l.turns = append(l.turns, c.latest)
 	}
 	c.latest.n++
+	c.last = at
 	c.count(1)
 }
 
@@ -228,7 +240,7 @@ func (l *line) before(w *waiter, now time.Time) (line, own int) {
 					n += rank
 				case p == urgency && rank > q.client.starts:
 					n += min(len(q.waiting), rank-q.client.starts)
-				case p == urgency && rank == q.client.starts && q.waiting[0].compare(w) < 0:
+				case p == urgency && rank+q.client.starts == 0 && q.compareEven(w.queue) < 0:
 					n++
 				}
 			}

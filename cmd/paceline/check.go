@@ -184,7 +184,7 @@ func (out *checked) print(to io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s to %s\n", p.Name, orWords(p.Limits, "what it tells, or learned"), keys(p.Keys), p.Mode, p.Path, p.SendsTo)
 		for _, m := range p.Models {
-			fmt.Fprintf(w, "  %s\t%s\t\t\t\n", m.Name, orWords(m.Limits, "none of its own"))
+			fmt.Fprintf(w, "  %s\t%s\t\t\tbeside those of %s\n", m.Name, orWords(m.Limits, "none of its own"), p.Name)
 		}
 	}
 	return w.Flush()

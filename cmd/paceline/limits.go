@@ -189,10 +189,12 @@ func (l callerLimits) settings() []setting {
 		if value <= 0 || value > 1<<40 {
 			return
 		}
-		if i := slices.IndexFunc(out, func(s setting) bool { return s.key == key }); i >= 0 {
-			return // what is declared comes first
+		i := slices.IndexFunc(out, func(s setting) bool { return s.key == key })
+		if i < 0 {
+			out = append(out, setting{key, source, value})
+		} else if value < out[i].value {
+			out[i] = setting{key, source, value}
 		}
-		out = append(out, setting{key, source, value})
 	}
 	d := l.Declared
 	add("maxPerSecond", "declared", d.PerSecond)

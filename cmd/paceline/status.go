@@ -166,13 +166,13 @@ func (s status) print(to io.Writer, now time.Time) error {
 		fmt.Fprintln(w, "nothing was sent lately")
 		return w.Flush()
 	}
-	fmt.Fprintln(w, "\nLINE\tWAITING\tACTIVE\tHELD\tLAST 60 S\tBOUND BY\t")
+	fmt.Fprintln(w, "\nLINE\tWAITING\tACTIVE\tHELD\tLAST 60 S\tBOUND BY")
 	for _, c := range s.Callers {
 		bound := clean(c.Binding.What)
 		if c.Binding.Says != "" {
 			bound += ": " + clean(c.Binding.Says)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t\n", callerName(c), waiting(c.Waiting), c.Active, c.Held, c.Sent60s, bound)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", callerName(c), waiting(c.Waiting), c.Active, c.Held, c.Sent60s, bound)
 	}
 	return w.Flush()
 }

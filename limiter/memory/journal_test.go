@@ -25,10 +25,9 @@ type world struct {
 	*Limiter
 	t    *testing.T
 	path string
-	run  string        // of the machine; empty: unknown
-	up   time.Time     // since when it runs
-	j    Journal       // with what to open the next
-	off  time.Duration // by how much the boot clock differs
+	run  string    // of the machine; empty: unknown
+	up   time.Time // since when it runs
+	j    Journal   // with what to open the next
 }
 
 // quick is a disk that is never waited for.
@@ -259,6 +258,9 @@ func TestJournalMatchesLedger(t *testing.T) {
 					t.Fatalf("seed %d: %v", n, err)
 				}
 				time.Sleep(time.Duration(rng.IntN(int(time.Second))))
+				if rng.IntN(80) == 0 {
+					time.Sleep(30 * time.Second) // until nothing counts any more
+				}
 				switch rng.IntN(40) {
 				case 0:
 					w.crash()
@@ -392,6 +394,26 @@ func TestJournalDamagedAndSeeded(t *testing.T) {
 		if err != nil || !w.Recovered().Damaged || v.Usage[0].Used != 0 || v.Usage[1].Held != 1 || v.Throttled.Sub(v.Now) != time.Minute {
 			t.Errorf("%+v, %+v, %v", w.Recovered(), v, err)
 		}
+	})
+}
+
+// How long a predecessor's places stay taken may differ by bucket.
+func TestJournalHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, key := range []string{"near", "far", "farther"} {
+			w.ask(limiter.Limit{Key: key, Concurrent: 1})
+		}
+		time.Sleep(50 * time.Second) // of the minute that they are held for
+		w.j.HoldOf = func(bucket string) time.Duration {
+			return map[string]time.Duration{"far": 5 * time.Second, "farther": time.Hour}[bucket]
+		}
+		w.crash()
+		if !w.ask(limiter.Limit{Key: "near", Concurrent: 1}).Granted {
+			t.Error("held for a provider that stops at once")
+		}
+		w.refused(5*time.Second, limiter.Limit{Key: "far", Concurrent: 1})
+		w.refused(10*time.Second, limiter.Limit{Key: "farther", Concurrent: 1})
 	})
 }
 
@@ -733,7 +755,7 @@ func FuzzJournal(f *testing.F) {
 		if err := p.replay(bytes.NewReader(raw[headerSize:])); err != nil {
 			t.Fatal(err)
 		}
-		p.hold(time.Minute)
+		p.hold(Journal{}.holdOf())
 		if p.found.Records > len(raw)/recordSize {
 			t.Errorf("%d records in %d bytes", p.found.Records, len(raw))
 		}
