@@ -35,7 +35,11 @@ func (p *proxy) raw(t *testing.T, path string, header http.Header, body string) 
 		r.Header = http.Header{"Accept-Encoding": {"identity"}}
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+key)
+	if strings.HasSuffix(path, "/messages") {
+		r.Header.Set("X-Api-Key", anthropicKey)
+	} else {
+		r.Header.Set("Authorization", "Bearer "+openAIKey)
+	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)

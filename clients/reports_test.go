@@ -236,7 +236,7 @@ func TestManyClientsVanishAtOnce(t *testing.T) {
 			once := sync.OnceFunc(read.Done)
 			defer once()
 			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions", strings.NewReader(fmt.Sprintf(`{"stream":true,"n":%d}`, i)))
-			r.Header.Set("Authorization", "Bearer "+key)
+			r.Header.Set("Authorization", "Bearer "+openAIKey)
 			resp, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Error(err)

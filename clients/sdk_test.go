@@ -148,10 +148,14 @@ func read[E any](s stream[E], a ask, got *result, text func(E) string) error {
 	return s.Err()
 }
 
-const key = "sk-fake-of-the-tests"
+// The keys have the shape of each provider's.
+const (
+	openAIKey    = "sk-fake-of-the-tests"
+	anthropicKey = "sk-ant-fake-of-the-tests"
+)
 
 func openAIGo(ctx context.Context, j job, client *http.Client, a ask, got *result) error {
-	options := []option.RequestOption{option.WithAPIKey(key), option.WithBaseURL(j.Base + "/v1"), option.WithHTTPClient(client)}
+	options := []option.RequestOption{option.WithAPIKey(openAIKey), option.WithBaseURL(j.Base + "/v1"), option.WithHTTPClient(client)}
 	if j.Retries != nil {
 		options = append(options, option.WithMaxRetries(*j.Retries))
 	}
@@ -212,7 +216,7 @@ func openAIGo(ctx context.Context, j job, client *http.Client, a ask, got *resul
 
 func anthropicGo(ctx context.Context, j job, client *http.Client, a ask, got *result) error {
 	options := []anthropicoption.RequestOption{
-		anthropicoption.WithAPIKey(key), anthropicoption.WithBaseURL(j.Base), anthropicoption.WithHTTPClient(client),
+		anthropicoption.WithAPIKey(anthropicKey), anthropicoption.WithBaseURL(j.Base), anthropicoption.WithHTTPClient(client),
 	}
 	if j.Retries != nil {
 		options = append(options, anthropicoption.WithMaxRetries(*j.Retries))

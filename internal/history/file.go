@@ -181,6 +181,7 @@ func code(err error) int {
 
 // The result codes that are acted on.
 const (
+	codeReadOnly = 8
 	codeCorrupt  = 11
 	codeCantOpen = 14
 	codeNoFile   = 26 // not a database

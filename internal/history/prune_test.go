@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func TestOldRowsGo(t *testing.T) {
 func TestTheFileIsBounded(t *testing.T) {
 	l := unhurried(t, Options{KeepDays: 31, MaxMB: 1})
 	now := time.Now()
-	l.add(t, 4000, now.Add(-time.Hour), 1000)
+	l.add(t, 2500, now.Add(-time.Hour), 1000)
 	l.Add(paceline.Record{ID: "new", Sent: now})
 	l.prune()
 	if l.failure != nil {
@@ -91,8 +92,27 @@ func TestTheFileIsBounded(t *testing.T) {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
 	rows := l.rows(t)
-	if n := len(rows); n < 500 || n > 1000 || rows[n-1].ID != "new" || rows[n-2].ID != "3999" {
+	if n := len(rows); n < 500 || n > 1000 || rows[n-1].ID != "new" || rows[n-2].ID != "2499" {
 		t.Errorf("%d rows are left, the last %s", n, rows[n-1].ID)
+	}
+}
+
+// A full disk loses nothing that fits in memory until there is room.
+func TestFullDisk(t *testing.T) {
+	l := unhurried(t, Options{Logger: slog.New(slog.DiscardHandler)})
+	if _, err := l.file.db.Exec("PRAGMA max_page_count = 10"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		l.Add(paceline.Record{ID: "some sixteen bytes"})
+	}
+	if l.flush(); l.failure == nil || !strings.Contains(l.failure.Error(), "full") {
+		t.Fatal("it is not full:", l.failure)
+	}
+	l.Add(paceline.Record{ID: "meanwhile"})
+	l.flush() // the file is opened again, and has its usual bounds
+	if rows := l.rows(t); l.failure != nil || l.lost != 0 || len(rows) != 2001 {
+		t.Errorf("%d rows, %d lost, %v", len(rows), l.lost, l.failure)
 	}
 }
 

@@ -59,7 +59,7 @@ type Reader struct {
 	columns []column // that the log has
 }
 
-// OpenReader opens the log at path to read. It changes nothing, and works
+// OpenReader opens the log at path to read. It changes nothing in it, and works
 // where nothing can be written. Where nothing was logged yet, the error is
 // fs.ErrNotExist.
 func OpenReader(path string) (*Reader, error) {
@@ -73,7 +73,7 @@ func OpenReader(path string) (*Reader, error) {
 
 func (r *Reader) open() error {
 	err := r.try("mode=ro")
-	if code(err) == codeCantOpen && empty(r.path+"-wal") {
+	if (code(err) == codeCantOpen || code(err) == codeReadOnly) && empty(r.path+"-wal") {
 		// SQLite wants files beside it, and cannot make them. So nobody writes
 		// the log, and it can be read as it is.
 		err = r.try("mode=ro&immutable=1")

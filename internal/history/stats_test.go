@@ -62,7 +62,7 @@ func TestStatsOfTheLogAreThoseOfItsRecords(t *testing.T) {
 	declare(t, path, limits)
 	q := paceline.StatsQuery{Since: noon, Until: noon.Add(24 * time.Hour)}
 	got := stats(t, path, q)
-	q.Limits = map[string]paceline.Limits{"p": limits[0].Limits, "q": {}}
+	q.Limits = map[string]paceline.Limits{"p": limits[0].Limits, "q": {}} // entries without an address stay as they are
 	if got, want := asJSON(t, got), asJSON(t, q.Report(slices.Values(rows))); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
@@ -75,7 +75,9 @@ func TestStatsOfTheLogAreThoseOfItsRecords(t *testing.T) {
 func retry(r *paceline.Record) { r.Retry, r.Attempt = true, 2 }
 
 func under(limit bool) func(*paceline.Record) {
-	return func(r *paceline.Record) { r.Evidence = &paceline.Evidence{UnderLimit: limit, Sent60s: 1, Sent1s: 1, Factor: 1} }
+	return func(r *paceline.Record) {
+		r.Evidence = &paceline.Evidence{UnderLimit: limit, Sent60s: 1, Sent1s: 1, Factor: 1}
+	}
 }
 
 func declare(t *testing.T, path string, ps []paceline.Provider) {
@@ -128,10 +130,11 @@ func TestStatsJudgeByTheLog(t *testing.T) {
 			t.Errorf("%d a minute: %d of %d under limit, want %d; limits %+v", c.perMinute, s.Total.R429UnderLimit, s.Total.R429, c.under, s.Limits)
 		}
 	}
-	// What is not declared any more is not kept.
-	declare(t, path, []paceline.Provider{})
-	if l, err := newReader(t, path).Limits(context.Background()); err != nil || len(l) != 0 {
-		t.Error(l, err)
+	// What is not declared any more is not kept; what is built in is known.
+	declare(t, path, []paceline.Provider{{Name: "openference", Limits: paceline.Limits{MaxPerMinute: 9}}})
+	l, err := newReader(t, path).Limits(context.Background())
+	if p, ok := l["p"]; ok || err != nil || l["openference"].MaxPerMinute != 9 || l["openference"].MaxPerHour != 800 {
+		t.Error(p, l["openference"], err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, s *state, t target,
 		f.write(w, j.shape)
 		return
 	}
-	var rw http.ResponseWriter = &answer{w}
+	var rw http.ResponseWriter = &answer{ResponseWriter: w}
 	if look != nil && look.Stream && j.up.StreamHeartbeat > 0 {
 		beat := newHeartbeat(w, j)
 		defer beat.stop()
@@ -267,15 +267,31 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // An answer is the ResponseWriter of an answer that is passed on. Provisional
-// ones end here: clients have taken a 103 for the answer itself.
-type answer struct{ http.ResponseWriter }
+// ones end here: clients have taken a 103 for the answer itself. ReverseProxy
+// flushes after each read of an answer without a length; one that has a length
+// is flushed here, but for its last bytes, which the server flushes itself.
+type answer struct {
+	http.ResponseWriter
+	left int64 // of the length, 0 where there is none
+}
 
+// WriteHeader begins the answer.
 func (a *answer) WriteHeader(status int) {
 	if status >= 200 {
+		a.left, _ = strconv.ParseInt(a.Header().Get("Content-Length"), 10, 64)
 		a.ResponseWriter.WriteHeader(status)
 	}
 }
 
+func (a *answer) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	if a.left -= int64(n); err == nil && a.left > 0 {
+		err = http.NewResponseController(a.ResponseWriter).Flush()
+	}
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // buffers are what answers are copied through.

@@ -286,13 +286,13 @@ func TestWhoCalls(t *testing.T) {
 	}{
 		{"/as/night/own/v1/responses", nil, "night", "background"},
 		{"/as/night,priority=interactive/own/v1/responses", nil, "night", "interactive"},
-		{"/as/day/own/v1/responses", []string{"X-Paceline-Client", "night"}, "day", ""},
+		{"/as/day/own/v1/responses", []string{"X-Paceline-Client", "night"}, "day", "normal"},
 		{"/own/v1/responses", []string{"X-Paceline-Client", "night", "X-Paceline-Token", "pcl_batch0123456789"}, "night", "background"},
 		{"/own/v1/responses", []string{"X-Paceline-Token", "pcl_batch0123456789", "Session-Id", "s"}, "batch", "background"},
 		{"/own/v1/responses", []string{"X-Paceline-Token", "pcl_batch0123456789", "X-Paceline-Priority", "normal"}, "batch", "normal"},
-		{"/own/v1/responses", []string{"X-Claude-Code-Session-Id", "c1", "Session-Id", "s"}, "c1", ""},
-		{"/own/v1/responses", []string{"Session-Id", "s"}, "s", ""},
-		{"/own/v1/responses", []string{"User-Agent", "sdk/1"}, "127.0.0.1 sdk/1", ""},
+		{"/own/v1/responses", []string{"X-Claude-Code-Session-Id", "c1", "Session-Id", "s"}, "c1", "normal"},
+		{"/own/v1/responses", []string{"Session-Id", "s"}, "s", "normal"},
+		{"/own/v1/responses", []string{"User-Agent", "sdk/1"}, "127.0.0.1 sdk/1", "normal"},
 		// A hop-by-hop header takes nothing away.
 		{"/as/night/own/v1/responses", []string{"Connection", "X-Paceline-Client, X-Paceline-Priority"}, "night", "background"},
 	} {

@@ -296,10 +296,13 @@ func TestEventsOneByOne(t *testing.T) {
 		"event: message_start\r\nid: 1\r\nretry: 10\r\ndata: {}\r\n\r\n", ": comment\n\n", "event: ping\ndata: {\"type\": \"ping\"}\n\n",
 		"data: a\ndata: b\n\n", "data:\n\n", "event: ping\ndata: {}\n\n", "data: [DONE]\n\n",
 	}
-	for _, kind := range []string{"text/event-stream; charset=utf-8", "application/x-ndjson", ""} {
+	for _, kind := range []string{"text/event-stream; charset=utf-8", "application/x-ndjson", "", "application/json"} {
 		next := make(chan struct{})
 		g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Content-Type"] = []string{kind}
+			if kind == "application/json" { // its length is known
+				w.Header().Set("Content-Length", strconv.Itoa(len(strings.Join(events, ""))))
+			}
 			for _, e := range events {
 				io.WriteString(w, e)
 				flush(w)

@@ -74,7 +74,6 @@ func New(o Options) (*Proxy, error) {
 		Rewrite:        rewrite,
 		ModifyResponse: respond,
 		ErrorHandler:   p.broken,
-		FlushInterval:  -1,
 		BufferPool:     buffers{},
 		ErrorLog:       log.New(io.Discard, "", 0), // clients come and go
 	}
