@@ -7,4 +7,9 @@ require (
 	golang.org/x/time v0.16.0
 )
 
+require (
+	github.com/gofrs/flock v0.13.2 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+)
+
 replace github.com/paceline-proxy/paceline => ../
