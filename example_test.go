@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/budget/file"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/stub"
 )
@@ -147,6 +149,43 @@ func ExampleTransport_route() {
 	// Output:
 	// batch batch
 	// chat
+}
+
+// What is learned of a key, and above all a wait that a provider has told,
+// binds every process that opens the same directory, also one that starts
+// later.
+func ExampleTransport_store() {
+	server := provider()
+	defer server.Close()
+	home, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(home)
+
+	store, err := file.Open(filepath.Join(home, "rate-limits"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// What has been granted can outlive the process as well; one process at a
+	// time has it.
+	granted, err := memory.Open(filepath.Join(home, "journal"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer granted.Close()
+
+	client := &http.Client{Transport: &paceline.Transport{Store: store, Limiter: granted}}
+	res, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(prompt))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res.Body.Close()
+	fmt.Println(res.Status)
+	// Output: 200 OK
 }
 
 // A record of each attempt, as a line of JSON.

@@ -376,7 +376,7 @@ func (es *entries) of(u *url.URL) (*entry, error) {
 	if found != nil {
 		return found, nil
 	}
-	if e := es.builtin[u.Hostname()]; e != nil && e.covers(u) {
+	if e := es.builtin[strings.ToLower(u.Hostname())]; e != nil && e.covers(u) {
 		return e, nil
 	}
 	return es.madeUp(u)

@@ -118,7 +118,7 @@ func (c *counting) hourOf(at time.Time) *group {
 	if c.hour != nil && minute == c.minute {
 		return c.hour
 	}
-	key := c.by.key(at.In(c.query.Zone))
+	key := c.by.Key(at.In(c.query.Zone))
 	g := c.hours[key]
 	if g == nil {
 		g = &group{row: StatsRow{Key: key}}

@@ -101,6 +101,33 @@ func TestTokensOfAnswers(t *testing.T) {
 	}
 }
 
+// Whatever an answer claims to be, its bytes pass as they are.
+func FuzzObserver(f *testing.F) {
+	f.Add([]byte(chatBody), "application/json", "", 7)
+	f.Add([]byte(streamBody), "text/event-stream", "gzip", 1)
+	f.Add([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, "text/event-stream", "gzip", 3)
+	var body []byte
+	var kind, coding string
+	var n int
+	tr := &paceline.Transport{Limiter: memory.New(), Base: sink(func(*http.Request) (*http.Response, error) {
+		res := answer(200, http.Header{"Content-Type": {kind}, "Content-Encoding": {coding}}, "")
+		res.Body, res.ContentLength = &dripping{rest: string(body), n: n}, -1
+		return res, nil
+	})}
+	f.Fuzz(func(t *testing.T, b []byte, k, c string, size int) {
+		body, kind, coding, n = b, k, c, 1+int(uint(size)%64)
+		res, err := tr.RoundTrip(chatRequest(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%q became %q, %v", b, got, err)
+		}
+	})
+}
+
 // An answer whose client leaves ends the looking, wherever it is.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,23 +51,20 @@ type proxy struct {
 	home string
 }
 
-// start runs the proxy in front of an upstream, which is the default provider
-// of both APIs, and stops it after the test.
+// start runs the proxy in front of an upstream that stands in for OpenAI and
+// for Anthropic, and stops it after the test.
 func start(t *testing.T, u *upstream, s settings) *proxy {
 	t.Helper()
 	p := &proxy{home: t.TempDir()}
 	indented := strings.ReplaceAll(strings.TrimSpace(s.provider), "\n", "\n    ")
 	config := fmt.Sprintf(`listen: 127.0.0.1:0
-defaultProvider: {openai: chat, anthropic: messages}
 %s
 providers:
-  chat:
+  openai:
     baseURL: %[2]s/v1
-    dialect: openai
     %[3]s
-  messages:
+  anthropic:
     baseURL: %[2]s
-    dialect: anthropic
     %[3]s
 `, strings.TrimSpace(s.top), u.url, indented)
 	file := filepath.Join(p.home, "paceline.yaml")

@@ -26,16 +26,16 @@ type sdk struct {
 	apis []string
 	// prepare loads the SDK. What it returns does the job.
 	prepare func(*testing.T, job) func() []result
-	// tellsPatience is whether its requests say how long it waits.
-	tellsPatience bool
+	// timeout is whether it has one, and tells whether its requests say so.
+	timeout, tells bool
 }
 
 var sdks = []sdk{
-	{"openai-node", []string{"chat", "responses", "embeddings"}, node("openai"), true},
-	{"anthropic-node", []string{"messages"}, node("anthropic"), true},
-	{"ai", []string{"chat", "responses", "messages", "embeddings"}, node("ai"), false},
-	{"openai-go", []string{"chat", "responses", "embeddings"}, inProcess(openAIGo), true},
-	{"anthropic-sdk-go", []string{"messages"}, inProcess(anthropicGo), true},
+	{"openai-node", []string{"chat", "responses", "embeddings"}, node("openai"), true, false},
+	{"anthropic-node", []string{"messages"}, node("anthropic"), true, true},
+	{"ai", []string{"chat", "responses", "messages", "embeddings"}, node("ai"), false, false},
+	{"openai-go", []string{"chat", "responses", "embeddings"}, inProcess(openAIGo), true, true},
+	{"anthropic-sdk-go", []string{"messages"}, inProcess(anthropicGo), true, true},
 }
 
 // A job is what an SDK is to do, one ask after the other. Its JSON is for
@@ -148,10 +148,14 @@ func read[E any](s stream[E], a ask, got *result, text func(E) string) error {
 	return s.Err()
 }
 
-const key = "sk-fake-of-the-tests"
+// The keys have the shape of each provider's.
+const (
+	openAIKey    = "sk-fake-of-the-tests"
+	anthropicKey = "sk-ant-fake-of-the-tests"
+)
 
 func openAIGo(ctx context.Context, j job, client *http.Client, a ask, got *result) error {
-	options := []option.RequestOption{option.WithAPIKey(key), option.WithBaseURL(j.Base + "/v1"), option.WithHTTPClient(client)}
+	options := []option.RequestOption{option.WithAPIKey(openAIKey), option.WithBaseURL(j.Base + "/v1"), option.WithHTTPClient(client)}
 	if j.Retries != nil {
 		options = append(options, option.WithMaxRetries(*j.Retries))
 	}
@@ -173,6 +177,9 @@ func openAIGo(ctx context.Context, j job, client *http.Client, a ask, got *resul
 			})
 		}
 		answer, err := c.Chat.Completions.New(ctx, ask)
+		if err == nil && len(answer.Choices) == 0 {
+			err = fmt.Errorf("an answer without choices: %s", answer.RawJSON())
+		}
 		if err == nil {
 			got.Text = answer.Choices[0].Message.Content
 		}
@@ -209,7 +216,7 @@ func openAIGo(ctx context.Context, j job, client *http.Client, a ask, got *resul
 
 func anthropicGo(ctx context.Context, j job, client *http.Client, a ask, got *result) error {
 	options := []anthropicoption.RequestOption{
-		anthropicoption.WithAPIKey(key), anthropicoption.WithBaseURL(j.Base), anthropicoption.WithHTTPClient(client),
+		anthropicoption.WithAPIKey(anthropicKey), anthropicoption.WithBaseURL(j.Base), anthropicoption.WithHTTPClient(client),
 	}
 	if j.Retries != nil {
 		options = append(options, anthropicoption.WithMaxRetries(*j.Retries))
@@ -226,14 +233,19 @@ func anthropicGo(ctx context.Context, j job, client *http.Client, a ask, got *re
 		return read(c.Messages.NewStreaming(ctx, ask), a, got, func(e anthropic.MessageStreamEventUnion) string { return e.Delta.Text })
 	}
 	answer, err := c.Messages.New(ctx, ask)
+	if err == nil && len(answer.Content) == 0 {
+		err = fmt.Errorf("an answer without content: %s", answer.RawJSON())
+	}
 	if err == nil {
 		got.Text = answer.Content[0].Text
 	}
 	return err
 }
 
-// each runs a test with every SDK, all at the same time.
+// each runs a test with every SDK, all at the same time, and with other tests.
 func each(t *testing.T, test func(*testing.T, sdk)) {
+	t.Helper()
+	t.Parallel()
 	for _, s := range sdks {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

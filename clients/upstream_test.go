@@ -33,7 +33,7 @@ type exchange struct {
 	ended  time.Time // zero while it runs
 	status int
 	body   []byte
-	writes []time.Time
+	writes []reading
 }
 
 // newUpstream serves a stub that tells repeated generations by their bodies.
@@ -91,7 +91,7 @@ func (r *recorder) WriteHeader(status int) {
 func (r *recorder) Write(p []byte) (int, error) {
 	r.u.mu.Lock()
 	r.x.body = append(r.x.body, p...)
-	r.x.writes = append(r.x.writes, time.Now())
+	r.x.writes = append(r.x.writes, reading{len(r.x.body), time.Now()})
 	r.u.mu.Unlock()
 	return r.ResponseWriter.Write(p)
 }

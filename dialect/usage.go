@@ -55,7 +55,7 @@ func (m *Meter) data(part []byte) {
 }
 
 // next is the end of a document.
-func (m *Meter) next() { m.doc = usageReader{name: m.doc.name[:0], value: m.doc.value[:0]} }
+func (m *Meter) next() { m.doc = usageReader{value: m.doc.value[:0]} }
 
 // take keeps the largest number of each kind: streams say it several times,
 // each in total so far, and not always all of it.
@@ -101,14 +101,14 @@ func usageOf(object []byte) (u Usage) {
 
 // A lineReader takes the data out of server-sent events.
 type lineReader struct {
-	name  []byte // the beginning of a line, up to what tells its field
-	inner bool   // in the data of a line
-	other bool   // in a line of another field
-	began bool   // the line has any byte
-	cr    bool   // the last byte was a carriage return
+	name  int  // how many bytes of dataField the line begins with
+	inner bool // in the data of a line
+	other bool // in a line of another field
+	began bool // the line has any byte
+	cr    bool // the last byte was a carriage return
 }
 
-var dataField = []byte("data:")
+const dataField = "data:"
 
 // read hands on the data in a piece of a stream, and the ends of its events.
 func (l *lineReader) read(piece []byte, data func([]byte), end func()) {
@@ -118,7 +118,7 @@ func (l *lineReader) read(piece []byte, data func([]byte), end func()) {
 				if !l.began {
 					end()
 				}
-				l.name, l.inner, l.other, l.began = l.name[:0], false, false, false
+				*l = lineReader{}
 			}
 			l.cr = c == '\r'
 			piece = piece[1:]
@@ -128,12 +128,11 @@ func (l *lineReader) read(piece []byte, data func([]byte), end func()) {
 		n := endOfLine(piece)
 		line := piece[:n]
 		piece = piece[n:]
-		if !l.inner && !l.other {
-			take := min(len(line), len(dataField)-len(l.name))
-			l.name = append(l.name, line[:take]...)
-			line = line[take:]
-			l.inner = bytes.Equal(l.name, dataField)
-			l.other = !l.inner && !bytes.HasPrefix(dataField, l.name)
+		for !l.inner && !l.other && len(line) > 0 {
+			l.other = line[0] != dataField[l.name]
+			l.name++
+			l.inner = !l.other && l.name == len(dataField)
+			line = line[1:]
 		}
 		if l.inner && len(line) > 0 {
 			data(line)
@@ -164,10 +163,11 @@ const (
 // an Anthropic one.
 type usageReader struct {
 	depth   int
-	text    bool // in a string
-	escaped bool // behind a backslash in it
-	name    []byte
-	long    bool // the string is longer than name
+	text    bool           // in a string
+	escaped bool           // behind a backslash in it
+	name    [mostName]byte // the beginning of the latest string
+	n       int            // how much of name is filled
+	long    bool           // the string is longer
 	// inside is whether the object at depth 2 is one to look into; kept what the
 	// object that is being kept stands at, 0 for none.
 	inside bool
@@ -194,18 +194,24 @@ func (r *usageReader) read(part []byte) (rest []byte) {
 		}
 		switch c {
 		case '"':
-			r.text, r.name, r.long = true, r.name[:0], false
+			r.text, r.n, r.long = true, 0, false
 		case '{', '[':
 			r.depth++
-			named := c == '{' && !r.long
+			name := ""
+			if c == '{' && !r.long {
+				name = string(r.name[:r.n])
+			}
 			switch {
 			case r.kept > 0:
-			case named && string(r.name) == "usage" && (r.depth == 2 || r.depth == 3 && r.inside):
+			case name == "usage" && (r.depth == 2 || r.depth == 3 && r.inside):
+				if r.value == nil {
+					r.value = make([]byte, 0, 256)
+				}
 				r.kept, r.value = r.depth, append(r.value[:0], c)
 			case r.depth == 2:
-				r.inside = named && (string(r.name) == "response" || string(r.name) == "message")
+				r.inside = name == "response" || name == "message"
 			}
-			r.name = r.name[:0]
+			r.n = 0
 		case '}', ']':
 			r.depth--
 			if r.kept > r.depth {
@@ -213,7 +219,7 @@ func (r *usageReader) read(part []byte) (rest []byte) {
 				return part[i+1:]
 			}
 		case ',':
-			r.name = r.name[:0]
+			r.n = 0
 		}
 	}
 	return nil
@@ -236,8 +242,9 @@ func (r *usageReader) readText(part []byte, i int) int {
 		r.escaped = true
 	case c == '"':
 		r.text = false
-	case len(r.name) < mostName:
-		r.name = append(r.name, c)
+	case r.n < mostName:
+		r.name[r.n] = c
+		r.n++
 	default:
 		r.long = true
 	}

@@ -9,7 +9,9 @@ import { setMaxListeners } from 'node:events';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const job = JSON.parse(process.argv[2]);
-const key = 'sk-fake-of-the-tests';
+// The keys have the shape of each provider's.
+const openAIKey = 'sk-fake-of-the-tests';
+const anthropicKey = 'sk-ant-fake-of-the-tests';
 const options = { maxRetries: job.retries, timeout: job.timeoutMs };
 
 // What came over the wire for the ask at hand: a status and the instant for
@@ -36,7 +38,7 @@ async function watched(input, init) {
 const sdks = {
   async openai() {
     const { default: OpenAI } = await import('openai');
-    const client = new OpenAI({ apiKey: key, baseURL: job.base + '/v1', fetch: watched, ...options });
+    const client = new OpenAI({ apiKey: openAIKey, baseURL: job.base + '/v1', fetch: watched, ...options });
     const messages = ask => [{ role: 'user', content: ask.prompt }];
     return {
       async chat(ask, signal) {
@@ -59,7 +61,7 @@ const sdks = {
 
   async anthropic() {
     const { default: Anthropic } = await import('@anthropic-ai/sdk');
-    const client = new Anthropic({ apiKey: key, baseURL: job.base, fetch: watched, ...options });
+    const client = new Anthropic({ apiKey: anthropicKey, baseURL: job.base, fetch: watched, ...options });
     const body = ask => ({ model: ask.model, max_tokens: 100, messages: [{ role: 'user', content: ask.prompt }] });
     return {
       async messages(ask, signal) {
@@ -74,8 +76,8 @@ const sdks = {
     const { generateText, streamText, embedMany } = await import('ai');
     const { createOpenAI } = await import('@ai-sdk/openai');
     const { createAnthropic } = await import('@ai-sdk/anthropic');
-    const openai = createOpenAI({ apiKey: key, baseURL: job.base + '/v1', fetch: watched });
-    const anthropic = createAnthropic({ apiKey: key, baseURL: job.base + '/v1', fetch: watched });
+    const openai = createOpenAI({ apiKey: openAIKey, baseURL: job.base + '/v1', fetch: watched });
+    const anthropic = createAnthropic({ apiKey: anthropicKey, baseURL: job.base + '/v1', fetch: watched });
     const text = model => async (ask, abortSignal) => {
       const request = { model: model(ask.model), prompt: ask.prompt, maxOutputTokens: 100, abortSignal, maxRetries: job.retries };
       if (!ask.stream) return (await generateText(request)).text;

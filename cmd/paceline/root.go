@@ -120,6 +120,8 @@ Exit codes:
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
+		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newStats(), newLog(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())

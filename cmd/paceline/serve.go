@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -137,8 +139,12 @@ func (f *serveFlags) args(addrs []string) []string {
 	for _, a := range addrs {
 		args = append(args, "--listen", a)
 	}
-	if f.config != "" {
-		args = append(args, "--config", f.config)
+	// The background has a directory of its own.
+	if path := cmp.Or(f.config, os.Getenv("PACELINE_CONFIG")); path != "" {
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+		args = append(args, "--config", path)
 	}
 	if f.mode.word != "" {
 		args = append(args, "--mode", f.mode.word)

@@ -29,9 +29,6 @@ func (c *Config) finish(r *reader) {
 	}
 	c.checkFallback(r)
 	checkUpstream(r, "upstream", &c.Upstream)
-	if c.Budget.LogOnly && !c.Budget.Enable {
-		r.faultAt("budget.logOnly", "takes readings that budget.enable: false does not take", "leave one of the two out")
-	}
 }
 
 func (c *Config) checkListen(r *reader) {

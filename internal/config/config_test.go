@@ -111,7 +111,7 @@ func TestFormsOfValues(t *testing.T) {
 		{"idleExitMs", c.IdleExit, time.Duration(0)},
 		{"upstream", c.Upstream.Proxy, "http://proxy.example.com:3128"},
 		{"budget", c.Budget, Budget{Enable: true}},
-		{"limiter", c.Limiter, Limiter{"memory", "closed", 0.5, 250 * time.Millisecond}},
+		{"limiter", c.Limiter, Default().Limiter},
 		{"names", c.Providers[1].Name, "openai"},
 		{"provider's mode", p.Mode, Observe},
 		{"provider's upstream", p.Upstream.Proxy, "none"},

@@ -85,7 +85,7 @@ func (r *reader) parse(b []byte) ast.Node {
 	if len(tokens) > mostTokens {
 		return whole(fmt.Sprintf("has more than %d words and signs", mostTokens), "is it a configuration?")
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	file, err := parse(tokens)
 	if err != nil {
 		r.syntax(err, text)
 		return nil
@@ -105,6 +105,17 @@ func (r *reader) parse(b []byte) ast.Node {
 		ast.Walk(r, root)
 	}
 	return root
+}
+
+// parse survives what the parser does not: a proxy that reads its
+// configuration again has requests to lose.
+func parse(tokens token.Tokens) (file *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the parser failed: %v", p)
+		}
+	}()
+	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
 // Visit keeps the anchors of a tree.

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"maps"
-
 	"github.com/goccy/go-yaml"
 
 	"github.com/paceline-proxy/paceline"
@@ -46,6 +44,13 @@ func (c *Config) complete(p Provider) (Provider, error) {
 		return p, err
 	}
 	p.Provider, p.apiKey = full, ""
+	// What is the default without being filled in.
+	if p.DeclaresRate() && p.Pacing == "" {
+		p.Pacing = paceline.Even
+	}
+	if p.Header == 0 {
+		p.Header = -1
+	}
 	if p.Mode == "" {
 		p.Mode = c.Mode
 	}
@@ -55,7 +60,6 @@ func (c *Config) complete(p Provider) (Provider, error) {
 	if p.Upstream.CAFile == "" {
 		p.Upstream.CAFile = c.Upstream.CAFile
 	}
-	p.Models = maps.Clone(p.Models)
 	return p, nil
 }
 

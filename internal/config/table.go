@@ -16,6 +16,12 @@ import (
 	"github.com/paceline-proxy/paceline/dialect"
 )
 
+// Why some keys change nothing yet.
+const (
+	inReach   = "leave it out: a limiter in memory is never out of reach"
+	noBudgets = "leave it out: what providers report of their limits is kept, and not waited for"
+)
+
 // table is every key there is, read into c.
 func table(c *Config) object {
 	return object{fields: []field{
@@ -28,11 +34,11 @@ func table(c *Config) object {
 		{name: "limiter", kind: object{fields: []field{
 			{name: "url", kind: text[string]{&c.Limiter.URL, "memory", limiterURL},
 				doc: "Where grants are counted. memory: in the server, with a journal in the home."},
-			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"),
+			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"), later: inReach,
 				doc: "What holds while a shared limiter cannot be reached: limits of this server's own, none, or nothing is sent."},
-			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"},
+			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"}, later: inReach,
 				doc: "The part of each limit that this server takes under onFailure: local. auto: one part for each host seen lately."},
-			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond),
+			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond), later: inReach,
 				doc: "After how long a shared limiter counts as out of reach."},
 		}}, doc: "The limiter, and what happens while it is out of reach."},
 		{name: "defaultProvider", kind: object{fields: []field{
@@ -70,9 +76,9 @@ func table(c *Config) object {
 				doc: "The part of each rate that background requests may use while others were started in the last minute. Alone they use everything."},
 		}}, doc: "Requests of priority background."},
 		{name: "budget", kind: object{fields: []field{
-			{name: "enable", kind: truth{&c.Budget.Enable},
+			{name: "enable", kind: truth{&c.Budget.Enable}, later: noBudgets,
 				doc: "Whether what providers report of their limits is kept and waited for."},
-			{name: "logOnly", kind: truth{&c.Budget.LogOnly},
+			{name: "logOnly", kind: truth{&c.Budget.LogOnly}, later: noBudgets,
 				doc: "Keep what providers report, and never wait for it."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
@@ -80,7 +86,7 @@ func table(c *Config) object {
 			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it is."},
 			{name: "intervalMs", kind: ms(&c.Wait.Interval, 10*time.Millisecond), doc: "How often the line is drawn again."},
 			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long a person is asked what to do."},
-		}}, doc: "What a person at a terminal sees of a wait."},
+		}}, later: "leave it out: waits are not shown", doc: "What a person at a terminal sees of a wait."},
 		{name: "log", kind: object{fields: []field{
 			{name: "keepDays", kind: number(&c.Log.KeepDays, 1, 3660), doc: "How many days of requests are kept."},
 			{name: "maxMB", kind: number(&c.Log.MaxMB, 1, 1000000), doc: "How large the log gets, in megabytes."},
@@ -163,7 +169,7 @@ func provider(p *Provider) kind {
 		{name: "apiKey", kind: secret{&p.apiKey, apiKey},
 			def: "the client's own goes through", doc: "The key of its requests."},
 		{name: "credentials", kind: list[paceline.Credential]{p: &p.Credentials, what: "credentials", of: credential},
-			doc: "Several keys. A request takes the one with the most headroom."},
+			doc: "Several keys. Clients are spread over them, and each stays with one."},
 		{name: "limits", kind: limits(&p.Limits),
 			doc: "What the provider allows."},
 		{name: "retry", kind: object{fields: []field{
@@ -207,7 +213,7 @@ func credential(c *paceline.Credential) kind {
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by their headroom",
+		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: clients are spread evenly",
 			doc: "How much of the work it gets."},
 	}}
 }
@@ -215,7 +221,7 @@ func credential(c *paceline.Credential) kind {
 // rates are the limits that a model may have of its own.
 func rates(l *paceline.Limits) object {
 	var tokens [4]int
-	const later = "declare requests; what the provider reports of tokens is heeded"
+	const later = "declare requests"
 	return object{fields: []field{
 		{name: "maxPerSecond", alias: "rps", kind: number(&l.MaxPerSecond, 1, mostCalls), def: "no limit",
 			doc: "Requests in any second."},
@@ -263,7 +269,7 @@ func window(w *paceline.Window) kind {
 	return object{fields: []field{
 		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests."},
 		{name: "perMs", kind: ms(&w.Per, time.Millisecond), doc: "In any span of this length."},
-		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests; what the provider reports of tokens is heeded",
+		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests",
 			doc: "What is counted."},
 		{name: "slackMs", kind: msOrNone(&w.Slack), def: "windowSlackMs, at most 2 % of the window",
 			doc: "What the window is lengthened by."},
@@ -393,13 +399,16 @@ func dialectName(s string) (string, string) {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// reserved are beginnings of paths that the proxy has for itself.
-var reserved = []string{"health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control", "v1", "v1beta", "as", "door"}
+// reserved are beginnings of paths that the proxy has for itself, as it has
+// versions.
+var reserved = []string{"health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control", "as", "door"}
+
+var versionForm = regexp.MustCompile(`^v[0-9]{1,3}([a-z]+[0-9]*)?$`)
 
 func providerName(s string) (string, string) {
 	switch {
-	case slices.Contains(reserved, strings.ToLower(s)):
-		return "is a path that the proxy has for itself", "write another name; these are taken: " + strings.Join(reserved, ", ")
+	case slices.Contains(reserved, strings.ToLower(s)) || versionForm.MatchString(strings.ToLower(s)):
+		return "is a path that the proxy has for itself", "write another name than v1 and the like, " + strings.Join(reserved, ", ")
 	case !nameForm.MatchString(s):
 		return "is no name for a URL", "write letters, digits, -, _ and ., at most 64, the first a letter or a digit"
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/paceline-proxy/paceline/internal/history"
 	"github.com/paceline-proxy/paceline/internal/home"
 	"github.com/paceline-proxy/paceline/internal/proxy"
-	"github.com/paceline-proxy/paceline/limiter/memory"
 )
 
 // Options say what to run.
@@ -50,7 +49,8 @@ type Options struct {
 type daemon struct {
 	Options
 	lock      *home.Lock
-	limiter   *memory.Limiter
+	limiter   *holder
+	token     string
 	history   *history.Log
 	transport *paceline.Transport
 	proxy     *proxy.Proxy
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer d.lock.Unlock()
-	if err := d.open(); err != nil {
+	if err := d.open(ctx); err != nil {
 		return err
 	}
 	defer d.history.Close()
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options) error {
 // serve answers at the listeners until ctx ends, and drains.
 func (d *daemon) serve(ctx context.Context, listeners []net.Listener) error {
 	server := d.proxy.Server()
-	server.Handler = d.use.count(d.proxy)
+	server.Handler = d.use.count(d.hear(d.proxy))
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { failed <- server.Serve(l) }()
@@ -138,12 +138,18 @@ func (d *daemon) drain(server *http.Server, listeners []net.Listener) error {
 	d.proxy.Drain()
 	d.transport.Drain()
 	d.keepPlaces()
+	d.handOver()
 	closeAll(listeners)
 	// The successor reads the journal once it has the lock.
 	err := errors.Join(d.limiter.Close(), d.Home.Forget(), d.lock.Unlock())
 	if active > 0 {
 		d.Logger.Info("stopping: nothing is sent any more, answers under way are passed on", "answers", active, "at most", d.config.DrainMax)
 	}
+	running, ended := context.WithCancel(context.Background())
+	var told sync.WaitGroup
+	told.Go(func() { d.tell(running) })
+	defer told.Wait()
+	defer ended()
 	if time.Since(last) < 5*linger {
 		time.Sleep(linger)
 	}
@@ -158,7 +164,7 @@ func (d *daemon) drain(server *http.Server, listeners []net.Listener) error {
 
 // open makes what serves. What only remembers may be missing: a full disk
 // stops no request.
-func (d *daemon) open() error {
+func (d *daemon) open(ctx context.Context) error {
 	d.openHistory()
 	fresh := d.openLimiter()
 	base, err := upstream(d.config)
@@ -184,12 +190,11 @@ func (d *daemon) open() error {
 		Route:      func(r *http.Request) ([]paceline.Route, error) { return d.proxy.Route(r) },
 		Logger:     d.Logger,
 	}
-	token, err := d.Home.Token()
-	if err != nil {
+	if d.token, err = d.Home.Token(); err != nil {
 		return err
 	}
 	d.proxy, err = proxy.New(proxy.Options{
-		Config: c, Transport: d.transport, Token: token, Version: d.Version,
+		Config: c, Transport: d.transport, Token: d.token, Version: d.Version,
 		Status: d.status, Control: control{d}, Logger: d.Logger,
 	})
 	if err != nil {
@@ -204,6 +209,7 @@ func (d *daemon) open() error {
 		d.seed()
 	}
 	d.takePlaces()
+	d.inherit(ctx)
 	return nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2/maybe"
@@ -32,19 +34,31 @@ func (d *daemon) openHistory() {
 // openLimiter opens the limiter with its journal, and reports whether what was
 // granted before has to be taken from the log.
 func (d *daemon) openLimiter() (fresh bool) {
-	l, err := memory.Journal{Path: d.Home.Journal(), Hold: d.abortHold(), Seeded: true, Logger: d.Logger}.Open()
+	l, err := memory.Journal{Path: d.Home.Journal(), HoldOf: d.holdOf, Seeded: true, Logger: d.Logger}.Open()
 	if err != nil {
 		d.Logger.Error("the journal cannot be opened: limits hold, but a restart will not know what was sent",
 			"file", d.Home.Journal(), "error", err)
-		d.limiter = memory.New()
+		d.limiter = &holder{Limiter: memory.New()}
 		return true
 	}
-	d.limiter = l
+	d.limiter = &holder{Limiter: l}
 	r := l.Recovered()
 	if r.Damaged || r.Newer {
 		d.Logger.Warn("the journal was damaged: windows are counted again from the log", "records", r.Records, "aside", r.Aside)
 	}
 	return r.Fresh || r.Damaged || r.Newer
+}
+
+// holdOf is how long the provider of a bucket may work on what a dead
+// predecessor sent.
+func (d *daemon) holdOf(bucket string) time.Duration {
+	name, _, _ := strings.Cut(bucket, "/")
+	if name, err := url.PathUnescape(name); err == nil {
+		if p, ok, err := d.config.Provider(name); ok && err == nil {
+			return p.AbortHold
+		}
+	}
+	return d.abortHold()
 }
 
 // abortHold is how long a provider may work on what a dead predecessor sent.

@@ -181,6 +181,7 @@ func code(err error) int {
 
 // The result codes that are acted on.
 const (
+	codeReadOnly = 8
 	codeCorrupt  = 11
 	codeCantOpen = 14
 	codeNoFile   = 26 // not a database
@@ -196,12 +197,13 @@ func (f *file) setAside(why error) error {
 		return nil
 	}
 	to := f.path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000")
+	// What was not yet moved into the file goes first: it must not come upon
+	// the new one.
+	_ = os.Rename(f.path+"-wal", to+"-wal")
+	_ = os.Remove(f.path + "-shm")
 	if err := os.Rename(f.path, to); err != nil {
 		return fmt.Errorf("the request log is damaged (%w) and cannot be renamed: %w", why, err)
 	}
-	// What was not yet moved into the file goes along.
-	_ = os.Rename(f.path+"-wal", to+"-wal")
-	_ = os.Remove(f.path + "-shm")
 	f.logger.Warn("the request log was damaged and is set aside; a new one begins", "renamed_to", to, "error", why)
 	return nil
 }

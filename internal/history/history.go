@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,14 +106,17 @@ func (l *Log) Add(r paceline.Record) {
 	l.awake()
 }
 
-// Declare stores what the entries of the configuration allow, for statistics
-// that are made while no proxy runs. It never waits.
+// Declare stores what the entries of the configuration and the built-in ones
+// allow, for statistics that are made while no proxy runs. It never waits.
 func (l *Log) Declare(providers []paceline.Provider) {
 	if l == nil {
 		return
 	}
 	limits := make(map[string]paceline.Limits)
-	for _, p := range providers {
+	for _, p := range slices.Concat(paceline.BuiltIn(), providers) {
+		if full, err := p.Complete(); err == nil {
+			p = full
+		}
 		limits[p.Name] = p.Limits
 	}
 	l.mu.Lock()

@@ -73,7 +73,7 @@ func OpenReader(path string) (*Reader, error) {
 
 func (r *Reader) open() error {
 	err := r.try("mode=ro")
-	if code(err) == codeCantOpen && empty(r.path+"-wal") {
+	if (code(err) == codeCantOpen || code(err) == codeReadOnly) && empty(r.path+"-wal") {
 		// SQLite wants files beside it, and cannot make them. So nobody writes
 		// the log, and it can be read as it is.
 		err = r.try("mode=ro&immutable=1")

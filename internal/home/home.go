@@ -98,6 +98,9 @@ func (h Home) RateLimits() string { return filepath.Join(h.Dir, "rate-limits") }
 // Places holds the places in line that a proxy hands to its successor.
 func (h Home) Places() string { return filepath.Join(h.Dir, "places.json") }
 
+// Held says what a drained proxy still runs, for its successor.
+func (h Home) Held() string { return filepath.Join(h.Dir, "held.json") }
+
 // Config is the configuration that is used where no other is named.
 func (h Home) Config() string { return filepath.Join(h.Dir, "paceline.yaml") }
 

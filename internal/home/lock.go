@@ -72,7 +72,7 @@ func (h Home) Lock() (*Lock, error) {
 // a moment is given.
 func (h Home) holder() Server {
 	for range 20 {
-		if s, err := h.Recorded(); err == nil && exists(s.PID) {
+		if s, err := h.Recorded(); err == nil && Exists(s.PID) {
 			return s
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -4,8 +4,8 @@ package home
 
 import "os"
 
-// exists reports whether a process of this machine has the id.
-func exists(pid int) bool {
+// Exists reports whether a process of this machine has the id.
+func Exists(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return false

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// exists reports whether a process of this machine has the id. It may belong
+// Exists reports whether a process of this machine has the id. It may belong
 // to somebody else.
-func exists(pid int) bool {
+func Exists(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }

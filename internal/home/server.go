@@ -110,7 +110,7 @@ func (s Server) elsewhere() bool {
 
 // Dead reports whether the process is gone that the server was. One that has
 // ended as it should is not recorded any more.
-func (s Server) Dead() bool { return !s.elsewhere() && !exists(s.PID) }
+func (s Server) Dead() bool { return !s.elsewhere() && !Exists(s.PID) }
 
 // healthWithin is how long a proxy has for saying that it is alive.
 const healthWithin = 1500 * time.Millisecond
@@ -123,7 +123,7 @@ func (h Home) Live(ctx context.Context) (Server, bool) {
 	if err != nil {
 		return Server{}, false
 	}
-	return s, s.elsewhere() || exists(s.PID) && s.healthy(ctx)
+	return s, s.elsewhere() || Exists(s.PID) && s.healthy(ctx)
 }
 
 func (s Server) healthy(ctx context.Context) bool {

@@ -339,7 +339,8 @@ func (l *Limiter) copyShard(i uint64) {
 	for _, b := range s.slots {
 		for ; b != nil; b = b.next {
 			if s.tidy(b, now) {
-				continue // no need to remember it
+				b.number = 0 // not in the new file
+				continue
 			}
 			if b.number == 0 {
 				j.keys++

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,10 +25,9 @@ type world struct {
 	*Limiter
 	t    *testing.T
 	path string
-	run  string        // of the machine; empty: unknown
-	up   time.Time     // since when it runs
-	j    Journal       // with what to open the next
-	off  time.Duration // by how much the boot clock differs
+	run  string    // of the machine; empty: unknown
+	up   time.Time // since when it runs
+	j    Journal   // with what to open the next
 }
 
 // quick is a disk that is never waited for.
@@ -237,7 +237,7 @@ func TestJournalAndSleep(t *testing.T) {
 // A limiter that crashes ever and again decides as a ledger does that never
 // forgets: same grants, same instants.
 func TestJournalMatchesLedger(t *testing.T) {
-	for n := range uint64(30) {
+	for n := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(n, 3))
 			w, g := newWorld(t), newLedger()
@@ -258,6 +258,9 @@ func TestJournalMatchesLedger(t *testing.T) {
 					t.Fatalf("seed %d: %v", n, err)
 				}
 				time.Sleep(time.Duration(rng.IntN(int(time.Second))))
+				if rng.IntN(80) == 0 {
+					time.Sleep(30 * time.Second) // until nothing counts any more
+				}
 				switch rng.IntN(40) {
 				case 0:
 					w.crash()
@@ -394,6 +397,26 @@ func TestJournalDamagedAndSeeded(t *testing.T) {
 	})
 }
 
+// How long a predecessor's places stay taken may differ by bucket.
+func TestJournalHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, key := range []string{"near", "far", "farther"} {
+			w.ask(limiter.Limit{Key: key, Concurrent: 1})
+		}
+		time.Sleep(50 * time.Second) // of the minute that they are held for
+		w.j.HoldOf = func(bucket string) time.Duration {
+			return map[string]time.Duration{"far": 5 * time.Second, "farther": time.Hour}[bucket]
+		}
+		w.crash()
+		if !w.ask(limiter.Limit{Key: "near", Concurrent: 1}).Granted {
+			t.Error("held for a provider that stops at once")
+		}
+		w.refused(5*time.Second, limiter.Limit{Key: "far", Concurrent: 1})
+		w.refused(10*time.Second, limiter.Limit{Key: "farther", Concurrent: 1})
+	})
+}
+
 // Two processes cannot share a journal: CC-28.
 func TestJournalInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "journal")
@@ -471,6 +494,7 @@ func TestJournalOnAFullDisk(t *testing.T) {
 				}
 				d.full.Store(false)
 				time.Sleep(1100 * time.Millisecond)
+				synctest.Wait()
 				w.ask(limit)
 				if text := log.String(); strings.Count(text, "cannot be written") != 1 || strings.Count(text, "written again") != 1 {
 					t.Errorf("said:\n%s", text)
@@ -606,6 +630,95 @@ func TestCompactsPastItsSize(t *testing.T) {
 	})
 }
 
+const childOf = "PACELINE_TEST_JOURNAL"
+
+// TestMain is also the process that TestKill kills.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childOf); path != "" {
+		hammer(path)
+	}
+	os.Exit(m.Run())
+}
+
+// The limits that hammer hammers at.
+var hammered = []limiter.Limit{rate("a", 1e6, time.Hour), rate("b", 1e6, time.Hour), {Key: "b", Concurrent: 1e6}}
+
+// hammer asks from several goroutines for as long as it lives, and says what
+// was granted.
+func hammer(path string) {
+	l, err := Open(path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	l.journal.mu.Lock()
+	l.journal.atMost = 50_000 // so that some die compacting
+	l.journal.mu.Unlock()
+	go func() {
+		for {
+			l.tick()
+		}
+	}()
+	for range 4 {
+		go func() {
+			for {
+				d, err := l.Acquire(context.Background(), limiter.Request{Key: "c", Limits: hammered, Hold: time.Hour})
+				if err != nil || !d.Granted {
+					os.Exit(1)
+				}
+				os.Stdout.WriteString(".")
+				l.Release(context.Background(), d.Permit)
+			}
+		}()
+	}
+	select {}
+}
+
+// CC-27: whatever a process was told is granted, the next one knows, however
+// the first ended. What it was not told may be known too.
+func TestKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	rng := rand.New(rand.NewPCG(9, 9))
+	told, compacted := 0, 0
+	for range 25 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childOf+"="+path)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(20+rng.IntN(100)) * time.Millisecond) // when it dies is of no importance
+		cmd.Process.Kill()
+		cmd.Wait()
+		told += out.Len()
+		if _, err := os.Stat(path + ".new"); err == nil {
+			compacted++
+		}
+	}
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	v, err := l.Peek(context.Background(), "c", hammered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d told, %d known, %d died compacting, recovered %+v", told, v.Usage[0].Used, compacted, l.Recovered())
+	if told == 0 {
+		t.Fatal("nothing was granted")
+	}
+	for _, u := range v.Usage[:2] {
+		if u.Used < told || u.Used > told+25*4 {
+			t.Errorf("%d calls are known, %d were granted", u.Used, told)
+		}
+	}
+	if l.Recovered().Damaged {
+		t.Errorf("recovered %+v", l.Recovered())
+	}
+}
+
 // Whatever is in a file, it is read without harm, and what is read is bounded
 // by what is there.
 func FuzzJournal(f *testing.F) {
@@ -642,7 +755,7 @@ func FuzzJournal(f *testing.F) {
 		if err := p.replay(bytes.NewReader(raw[headerSize:])); err != nil {
 			t.Fatal(err)
 		}
-		p.hold(time.Minute)
+		p.hold(Journal{}.holdOf())
 		if p.found.Records > len(raw)/recordSize {
 			t.Errorf("%d records in %d bytes", p.found.Records, len(raw))
 		}

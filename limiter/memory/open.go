@@ -23,6 +23,9 @@ type Journal struct {
 	// this limiter is opened: nobody is left to release them, and the provider
 	// may still be at work. 0 is 30 seconds.
 	Hold time.Duration
+	// HoldOf, where it is set, says so for each bucket by itself: not every
+	// provider works on for a client that is gone. 0 frees its places at once.
+	HoldOf func(bucket string) time.Duration
 	// Seeded says that whoever opens a damaged journal counts again, with Seed,
 	// what was granted before: then the windows of a damaged journal start
 	// empty. Otherwise what can still be read of them counts.
@@ -103,12 +106,19 @@ func (j Journal) open(m machine, disk storage) (*Limiter, error) {
 		held.Close()
 		return fail(err)
 	}
-	p.hold(cmp.Or(j.Hold, defaultHold))
+	p.hold(j.holdOf())
 	l.recovered = p.found
 	if err := l.rewrite(); err != nil {
 		l.journal.giveUp(err)
 	}
 	return l, nil
+}
+
+func (j Journal) holdOf() func(string) time.Duration {
+	if j.HoldOf != nil {
+		return j.HoldOf
+	}
+	return func(string) time.Duration { return cmp.Or(j.Hold, defaultHold) }
 }
 
 // Recovered says what was found where the limiter's journal was opened.
@@ -304,10 +314,10 @@ func (p *replay) count(key string, r record, at int64) {
 }
 
 // hold gives the places that are held still to nobody, for so long at most.
-func (p *replay) hold(most time.Duration) {
+func (p *replay) hold(most func(bucket string) time.Duration) {
 	for _, places := range p.permits {
 		for _, h := range places {
-			expires := min(h.expires, after(epoch, int64(most)))
+			expires := min(h.expires, after(epoch, int64(max(0, most(h.key)))))
 			if expires <= epoch {
 				continue
 			}
