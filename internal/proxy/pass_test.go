@@ -533,3 +533,24 @@ func TestAnswersTellTheirWay(t *testing.T) {
 		t.Errorf("the answer has the id %q, the record %q", id, g.records[0].ID)
 	}
 }
+
+// Clients may speak HTTP/2 without TLS.
+func TestH2C(t *testing.T) {
+	g := newRig(t, nil)
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.url+"/own/v1/chat/completions", strings.NewReader(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if _, body := g.last(); err != nil || res.ProtoMajor != 2 || res.StatusCode != 200 || string(b) != `{"ok":true}` || body != chat {
+		t.Errorf("%s %s %q, %v; %q arrived", res.Proto, res.Status, b, err, body)
+	}
+}

@@ -132,5 +132,11 @@ func FuzzHoldsToken(f *testing.F) {
 		if !holdsToken(a + " " + tokenPrefix + b) {
 			t.Fatalf("%q was not seen", a+" "+tokenPrefix+b)
 		}
+		// However it is escaped, and whatever stands beside it.
+		for _, escaped := range []string{"pcl%5f", "%70cl_", "%2570cl_"} {
+			if q := a + "%zz&" + escaped + b; !holdsToken(unescaped(q)) {
+				t.Fatalf("%q was not seen", q)
+			}
+		}
 	})
 }
