@@ -215,8 +215,11 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	return c.deadline.IsZero() || !earliest.After(c.deadline)
 }
 
-// unheeded reports whether answers teach nothing.
-func (c *call) unheeded() bool { return c.kind == dialect.Catalog || c.entry.Mode == Off }
+// unheeded reports whether answers teach nothing: nothing is enforced by it, or
+// enforcing would not have asked now.
+func (c *call) unheeded() bool {
+	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.observed != nil && c.observed.Wait > 0
+}
 
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.

@@ -47,6 +47,8 @@ func (c Credential) LogValue() slog.Value { return slog.StringValue(c.Name) }
 // validate says what is wrong with a credential, without saying its key.
 func (c Credential) validate() error {
 	switch {
+	case strings.Contains(c.Name, "#"):
+		return fmt.Errorf("%v: leave the # to the names that others get, such as openai#1", c)
 	case c.Key == "":
 		return fmt.Errorf("%v has no key", c)
 	case strings.ContainsFunc(c.Key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
@@ -142,22 +144,17 @@ func (c *call) hideKey(h http.Header) {
 	}
 }
 
-// redacted is a message without the call's credential, which the words of a
+// redacted is a message without the secrets of the call, which the words of a
 // server or of a transport may repeat.
 func (c *call) redacted(message string) string {
-	for _, secret := range []string{c.entry.dialect.CredentialOf(c.req.Header, c.req.URL), c.secret()} {
-		if len(secret) >= 8 {
-			message = strings.ReplaceAll(message, secret, "[key]")
-		}
+	secrets := dialect.Secrets(c.req.Header, c.req.URL)
+	if c.with != nil {
+		secrets = append(secrets, c.with.Key)
+	}
+	for _, secret := range secrets {
+		message = strings.ReplaceAll(message, secret, "[key]")
 	}
 	return message
-}
-
-func (c *call) secret() string {
-	if c.with == nil {
-		return ""
-	}
-	return c.with.Key
 }
 
 // A redactedError says what an error says, without the key that is in it.

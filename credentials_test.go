@@ -167,6 +167,25 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// A configured key goes to its own provider's server alone, over the scheme of
+// its base URL.
+func TestKeyStaysAtItsProvider(t *testing.T) {
+	tr := &paceline.Transport{
+		Base:    sink(func(*http.Request) (*http.Response, error) { t.Error("sent"); return answer(200, nil, ""), nil }),
+		Limiter: memory.New(),
+		Route: func(*http.Request) ([]paceline.Route, error) {
+			return []paceline.Route{{Provider: "test", Credential: "main"}}, nil
+		},
+		Providers: []paceline.Provider{{Name: "test", BaseURL: "https://provider.test", Credentials: []paceline.Credential{{Name: "main", Key: canary}}}},
+	}
+	for _, u := range []string{"https://elsewhere.test/v1/chat/completions", "http://provider.test/v1/chat/completions", "https://provider.test:8443/v1/chat/completions"} {
+		_, err := tr.RoundTrip(request(t.Context(), "POST", u, "{}"))
+		if err == nil || !strings.Contains(err.Error(), "goes to provider.test alone") {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+}
+
 // Credentials of one account share its limits, others do not, whether the
 // client sends a configured key or a Route names it.
 func TestAccountsShareLimits(t *testing.T) {

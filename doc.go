@@ -17,12 +17,18 @@
 //
 //	X-Paceline-Max-Wait           how long to wait for a turn at most: 90s
 //	X-Paceline-Wait-For-Capacity  1: wait for any pause, and count no retries
-//	X-Paceline-Client, -Purpose, -Run, -Priority   are noted in its records
+//	X-Paceline-Priority           interactive, normal or background: who goes first
+//	X-Paceline-Client             whose request it is: clients take turns
+//	X-Paceline-Quota              wait or fail: what to do when a quota is spent
+//	X-Paceline-Purpose, -Run      are noted in its records
 //
 // An answer carries X-Paceline-Attempts, the number of times its request was
-// sent. A request that was not sent at all is answered in the provider's place,
-// with X-Paceline-Refused: pause (the key is closed for longer than the caller
-// waits) or deadline (its turn cannot come in time). X-Should-Retry: false on
+// sent, and X-Paceline-Queued-Ms, how long it stood in line. A request that was
+// not sent at all is answered in the provider's place, with X-Paceline-Refused:
+// pause (the key is closed for longer than the caller waits), quota (a spent
+// quota closes it), deadline (its turn cannot come in time), and where there is
+// a [Queue]: queue (its client is about to give up), bounds (too many wait) or
+// drain (this process is ending). X-Should-Retry: false on
 // a refusal, which the SDKs of OpenAI and Anthropic obey, keeps them from
 // repeating what has been repeated here. A lost connection is an error and has no
 // headers: turn their own retries off.

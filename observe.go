@@ -42,8 +42,10 @@ func (m Mode) enforced() bool { return m != Observe && m != Off }
 type Observed struct {
 	// Wait is how long it would have waited at least, and Why what for: for
 	// pauses, and for the windows as they would be had every request observed
-	// before it been started when its own wait was over. Places count as they
-	// are taken now; how long one would have been waited for nobody can know.
+	// before it been started when its own wait was over. What the provider says
+	// to a request that would have waited teaches nothing, since it would not
+	// have been asked then. Places count as they are taken now; how long one
+	// would have been waited for nobody can know.
 	Wait time.Duration
 	Why  string
 }
@@ -60,7 +62,7 @@ func (c *call) observe() gate.Grant {
 	grant := c.home.gate.Pass(context.WithoutCancel(c.ctx), ask)
 	at, why := c.home.shadow.place(plan, grant.At)
 	if places := takenBy(plan.Limits); why == "" && places != 0 && grant.Permit == "" {
-		why = fmt.Sprintf("all %d places are taken", places)
+		why = fmt.Sprintf("at most %d run at once", places)
 	}
 	c.observed = &Observed{Wait: at.Sub(grant.At), Why: why}
 	return grant

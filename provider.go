@@ -260,8 +260,12 @@ func local(host string) bool {
 
 // covers reports whether a URL belongs to the entry.
 func (e *entry) covers(u *url.URL) bool {
-	return strings.EqualFold(e.base.Hostname(), u.Hostname()) && portOf(e.base) == portOf(u) &&
-		strings.HasPrefix(u.Path, e.prefix) && (len(u.Path) == len(e.prefix) || e.prefix == "" || u.Path[len(e.prefix)] == '/')
+	return e.serves(u) && strings.HasPrefix(u.Path, e.prefix) && (len(u.Path) == len(e.prefix) || e.prefix == "" || u.Path[len(e.prefix)] == '/')
+}
+
+// serves reports whether a URL is of the entry's server.
+func (e *entry) serves(u *url.URL) bool {
+	return strings.EqualFold(e.base.Hostname(), u.Hostname()) && portOf(e.base) == portOf(u)
 }
 
 // portOf is a URL's port, said or not.
@@ -279,6 +283,7 @@ func portOf(u *url.URL) string {
 type entries struct {
 	declared []*entry
 	builtin  map[string]*entry // by the host of their addresses
+	names    map[string]*entry // declared and built in
 
 	mu   sync.Mutex
 	made map[string]*entry // by scheme and host, for hosts that nobody declared
@@ -288,29 +293,28 @@ type entries struct {
 const mostMade = 1024
 
 func complete(ps []Provider) (*entries, error) {
-	es := &entries{builtin: make(map[string]*entry)}
+	es := &entries{builtin: make(map[string]*entry), names: make(map[string]*entry)}
 	var errs []error
-	seen := make(map[string]bool)
 	for _, p := range ps {
 		e, err := p.complete()
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if seen[p.Name] {
+		if es.names[p.Name] != nil {
 			errs = append(errs, fmt.Errorf("provider %q is given twice", p.Name))
 		}
-		seen[p.Name] = true
+		es.names[p.Name] = e
 		es.declared = append(es.declared, e)
 	}
 	for _, p := range builtin {
-		if !seen[p.Name] {
+		if es.names[p.Name] == nil {
 			e, err := p.complete()
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			es.builtin[e.base.Hostname()] = e
+			es.names[p.Name], es.builtin[e.base.Hostname()] = e, e
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -329,19 +333,7 @@ func (es *entries) named(name string) (*entry, error) {
 
 // find returns the declared or built-in entry of a name, nil where there is
 // none.
-func (es *entries) find(name string) *entry {
-	for _, e := range es.declared {
-		if e.Name == name {
-			return e
-		}
-	}
-	for _, e := range es.builtin {
-		if e.Name == name {
-			return e
-		}
-	}
-	return nil
-}
+func (es *entries) find(name string) *entry { return es.names[name] }
 
 // undeclared is an entry for a provider that nobody declares: that of a host
 // that has been asked, else one that says nothing.
@@ -393,6 +385,9 @@ func (es *entries) madeUp(u *url.URL) (*entry, error) {
 	}
 	p := Provider{Name: host, BaseURL: base}
 	if d := dialect.ByHost(u.Hostname()); d != dialect.Generic {
+		if e := es.find(d.Name); e != nil && e.serves(u) {
+			return e, nil // beside its base, but its server all the same
+		}
 		p.Name = d.Name
 	}
 	e, err := p.complete()

@@ -98,6 +98,7 @@ func TestEntryOfURL(t *testing.T) {
 		"https://api.groq.com/openai/v1":                      "groq",
 		"https://api.groq.com/openai/v11/chat/completions":    "api.groq.com",
 		"https://api.groq.com:8443/openai/v1/x":               "api.groq.com:8443",
+		"https://api.openai.com/other/x":                      "openai",
 		"http://provider.test:80/v1/x":                        "test",
 		"http://provider.test/v1x":                            "provider.test",
 		"https://provider.test/v1/x":                          "provider.test",

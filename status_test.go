@@ -44,8 +44,11 @@ func TestBinding(t *testing.T) {
 				start := time.Now()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				for range tt.calls {
+				for i := range tt.calls {
 					go r.chat(ctx)
+					if i == 0 {
+						synctest.Wait() // the others meet what it has met
+					}
 				}
 				time.Sleep(tt.after)
 				synctest.Wait()

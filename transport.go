@@ -176,7 +176,9 @@ func (t *Transport) route(req *http.Request) (d destination, err error) {
 		return d, err
 	}
 	d.model = r.Model
-	d.with, err = d.entry.credential(r.Credential)
+	if d.with, err = d.entry.credential(r.Credential); d.with != nil && (!d.entry.serves(req.URL) || d.entry.base.Scheme != req.URL.Scheme) {
+		err = fmt.Errorf("paceline: a key of %s goes to %s alone, not to %s", d.entry.Name, d.entry.base.Host, req.URL.Host)
+	}
 	return d, err
 }
 

@@ -12,21 +12,10 @@ import (
 // whatever header or parameter it stood, nor a header that repeats it or whose
 // name says that it holds one.
 func (d *Dialect) SetKey(h http.Header, u *url.URL, key string) {
-	var secrets []string
+	secrets := Secrets(h, u)
+	cutKeys(u)
 	for name, values := range h {
-		if !secretName(name) {
-			continue
-		}
-		for _, v := range values {
-			v = strings.TrimSpace(v)
-			secrets = append(secrets, v[strings.LastIndexByte(v, ' ')+1:])
-		}
-		delete(h, name)
-	}
-	secrets = append(secrets, cutKeys(u)...)
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < leastSecret })
-	for name, values := range h {
-		if slices.ContainsFunc(values, func(v string) bool { return containsAny(v, secrets) }) {
+		if secretName(name) || slices.ContainsFunc(values, func(v string) bool { return containsAny(v, secrets) }) {
 			delete(h, name)
 		}
 	}
@@ -35,6 +24,21 @@ func (d *Dialect) SetKey(h http.Header, u *url.URL, key string) {
 	} else {
 		h.Set(header, "Bearer "+key)
 	}
+}
+
+// Secrets are the keys and tokens that a request carries, wherever they stand.
+func Secrets(h http.Header, u *url.URL) []string {
+	without := *u
+	secrets := cutKeys(&without)
+	for name, values := range h {
+		if secretName(name) {
+			for _, v := range values {
+				v = strings.TrimSpace(v)
+				secrets = append(secrets, v[strings.LastIndexByte(v, ' ')+1:])
+			}
+		}
+	}
+	return slices.DeleteFunc(secrets, func(s string) bool { return len(s) < leastSecret })
 }
 
 // leastSecret is the length below which a value is no key, and may stand in

@@ -14,6 +14,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +88,7 @@ type Grant struct {
 	Permit string
 	At     time.Time
 	key    string
+	client string
 	places []string // buckets in which it holds a place
 }
 
@@ -152,8 +154,28 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			return Grant{}, err
 		}
 		if err := w.sleep(ctx, until); err != nil {
+			g.explain(l, w, err)
 			g.leave(l, w)
 			return Grant{}, err
+		}
+	}
+}
+
+// explain adds to a refusal for want of time what the time was spent on.
+func (g *Gate) explain(l *line, w *waiter, err error) {
+	r, ok := errors.AsType[*Refused](err)
+	if !ok || r.Reason != Queue && r.Reason != Deadline {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range []block{w.queue.lane.block, l.block} {
+		if b.why == "" {
+			continue
+		}
+		r.Why += ": " + b.why
+		if b.full || slices.ContainsFunc(b.refused, func(f limiter.Refusal) bool { return f.Cause == limiter.Concurrent }) {
+			r.Why += l.holders()
 		}
 	}
 }
@@ -162,10 +184,11 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 // counted in the limiter, so that others see it.
 func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	now := time.Now()
-	grant := Grant{At: now, key: a.Key}
+	grant := Grant{At: now, key: a.Key, client: a.Client}
 	g.mu.Lock()
 	l := g.line(a.Key)
 	l.active++
+	l.client(a.Client).active++
 	if a.Priority != Background {
 		l.foreground = now
 	}
@@ -217,7 +240,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 		at := time.Now() // the answer may have taken its time
 		g.started(l, w, at)
 		w.ask.Started(at)
-		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, places: placesOf(plan.Limits)}, true, time.Time{}, nil
+		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, places: placesOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
@@ -282,7 +305,11 @@ func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
 		case limiter.Throttle:
 			parts = append(parts, "the provider asked for a pause")
 		case limiter.Concurrent:
-			parts = append(parts, "every place is taken")
+			for _, l := range limits {
+				if l.Key == f.Key && l.Concurrent > 0 {
+					parts = append(parts, fmt.Sprintf("at most %d run at once", l.Concurrent))
+				}
+			}
 		default:
 			for _, l := range limits {
 				if l.Key == f.Key && l.Calls > 0 {
@@ -313,6 +340,9 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 	now := time.Now()
 	if l := g.lines[grant.key]; l != nil {
 		l.active--
+		c := l.client(grant.client)
+		c.active--
+		l.forget(c)
 		if freed && len(l.apart) > 0 {
 			l.free()
 		}

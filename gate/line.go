@@ -206,6 +206,7 @@ func (g *Gate) started(l *line, w *waiter, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.active++
+	w.queue.client.active++
 	l.block, w.queue.lane.block = block{}, block{}
 	l.turn(w, at)
 	if w.ask.Priority != Background {

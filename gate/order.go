@@ -3,6 +3,9 @@ package gate
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -50,6 +53,7 @@ type queue struct {
 // A client takes turns with the others of its line.
 type client struct {
 	name   string
+	active int // granted and not released
 	starts int // in the last minute
 	last   time.Time
 	latest *turns
@@ -139,9 +143,9 @@ func (l *line) client(name string) *client {
 	return c
 }
 
-// forget drops a client that neither waits nor was started of late.
+// forget drops a client that neither waits nor runs nor was started of late.
 func (l *line) forget(c *client) {
-	if len(c.queues) == 0 && c.starts == 0 {
+	if len(c.queues) == 0 && c.starts == 0 && c.active == 0 {
 		delete(l.clients, c.name)
 	}
 }
@@ -164,6 +168,25 @@ func (c *client) forget(q *queue) {
 			return
 		}
 	}
+}
+
+// holders says which clients run how many requests, those with the most first.
+func (l *line) holders() string {
+	var held []*client
+	for _, c := range l.clients {
+		if c.active > 0 && c.name != "" {
+			held = append(held, c)
+		}
+	}
+	slices.SortFunc(held, func(a, b *client) int { return cmp.Or(b.active-a.active, strings.Compare(a.name, b.name)) })
+	var parts []string
+	for _, c := range held[:min(len(held), 5)] {
+		parts = append(parts, fmt.Sprintf("%s %d", c.name, c.active))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // turn counts a start against the client's next turn.

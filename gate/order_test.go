@@ -222,27 +222,35 @@ func TestLanePlaces(t *testing.T) {
 	})
 }
 
-// Ten thousand waiters of a thousand clients, models and priorities are each
-// started at an instant of the line, without a gap, and leave nothing behind.
+// Ten thousand waiters of a thousand clients, seven models and three priorities
+// are started without a gap: at each instant of the line somebody is, unless
+// all that are left have models that have to wait.
 func TestLongLineOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 10_000
+		const (
+			n, lanes         = 10_000, 7
+			every, eachModel = 10 * time.Millisecond, 20 * time.Millisecond
+		)
 		g := gate.New(memory.New())
-		w := window("w", 1, 10*time.Millisecond)
+		w := window("w", 1, every)
 		begin := time.Now()
 		var mu sync.Mutex
-		var late []time.Duration
+		var started []int // lanes
+		var at []time.Time
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		var wg sync.WaitGroup
 		for i := range n {
-			a := own("k", fmt.Sprint("lane", i%7), window(fmt.Sprint("model", i%7), 1, 20*time.Millisecond), w)
+			a := own("k", fmt.Sprint("lane", i%lanes), window(fmt.Sprint("model", i%lanes), 1, eachModel), w)
 			a.Client, a.Priority = fmt.Sprint(i%1000), gate.Priority(i%3-1)
-			a.Started = func(at time.Time) {
+			if i%50 == 0 {
+				a.Deadline = begin.Add(time.Hour)
+			}
+			a.Started = func(now time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
-				late = append(late, at.Sub(begin.Add(time.Duration(len(late))*10*time.Millisecond)))
+				started, at = append(started, i%lanes), append(at, now)
 			}
 			wg.Go(func() {
 				if _, err := g.Enter(t.Context(), a); err != nil {
@@ -256,8 +264,27 @@ func TestLongLineOfMany(t *testing.T) {
 			t.Errorf("%d bytes a waiter", each)
 		}
 		wg.Wait()
-		if len(late) != n || slices.Max(late) != 0 || slices.Min(late) != 0 {
-			t.Errorf("%d started, from %v to %v beside their instants", len(late), slices.Min(late), slices.Max(late))
+		left := make([]int, lanes)
+		for _, lane := range started {
+			left[lane]++
+		}
+		free := slices.Repeat([]time.Time{begin}, lanes) // when each model may start again
+		line := begin
+		for i, lane := range started {
+			var want time.Time
+			for l := range lanes {
+				if f := free[l]; left[l] > 0 && (want.IsZero() || f.Before(want)) {
+					want = f
+				}
+			}
+			if want.Before(line) {
+				want = line
+			}
+			if !at[i].Equal(want) {
+				t.Fatalf("start %d at %v, want %v", i, at[i].Sub(begin), want.Sub(begin))
+			}
+			left[lane]--
+			free[lane], line = at[i].Add(eachModel), at[i].Add(every)
 		}
 	})
 }

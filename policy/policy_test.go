@@ -424,3 +424,56 @@ func TestForgivenSpacingLeavesARamp(t *testing.T) {
 		t.Errorf("those that waited have gone, and still: %s", write(p.Limits))
 	}
 }
+
+// P-73: background requests have windows of their own of a minute and longer:
+// a share of the rates while others are started, and all of them after a
+// minute without.
+func TestBackgroundWindows(t *testing.T) {
+	r := rules(policy.Limits{MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 801, MaxPerDay: 5000, SafetyMargin: 0.1, Pacing: policy.Burst,
+		Windows: []policy.Window{{Calls: 30, Per: 20 * sec}, {Calls: 1, Per: 2 * time.Hour}}})
+	r.Share = 0.7
+	declared := "4/1s, 13/1m0s, 720/1h0m0s, 4500/24h0m0s, 27/20s, 1/2h13m20s"
+	for _, tt := range []struct {
+		a     policy.Activity
+		want  string
+		eases time.Duration
+	}{
+		{policy.Activity{}, declared, 0},
+		{policy.Activity{Foreground: t0}, declared, 0},
+		{policy.Activity{Background: true, Foreground: t0.Add(-59 * sec)},
+			"9/1m0s, 504/1h0m0s, 3150/24h0m0s, 1/3h10m28.571428571s, " + declared, sec},
+		{policy.Activity{Background: true, Foreground: t0.Add(-60 * sec)},
+			"13/1m0s, 720/1h0m0s, 4500/24h0m0s, 1/2h13m20s, " + declared, 0},
+		{policy.Activity{Background: true}, "13/1m0s, 720/1h0m0s, 4500/24h0m0s, 1/2h13m20s, " + declared, 0},
+	} {
+		p := r.Plan(&budget.State{}, t0, tt.a)
+		if got := write(p.Limits); got != tt.want {
+			t.Errorf("%+v:\ngot  %s\nwant %s", tt.a, got, tt.want)
+		}
+		own := 0
+		if tt.a.Background {
+			own = 4
+		}
+		if p.Own != own || !(tt.eases == 0 && p.Eases.IsZero() || p.Eases.Equal(t0.Add(tt.eases))) {
+			t.Errorf("%+v: %d of its own, easing at %v", tt.a, p.Own, p.Eases)
+		}
+		for i, l := range p.Limits {
+			if (l.Key == policy.Background) != (i < own) {
+				t.Errorf("%+v: limit %d counts in %s", tt.a, i, l.Key)
+			}
+		}
+	}
+}
+
+// The limits of a model count in buckets of their own and under the same
+// factor; a bound of the client's comes with them.
+func TestModelAndClientLimits(t *testing.T) {
+	r := rules(policy.Limits{MaxPerMinute: 60})
+	r.Own = policy.Limits{MaxPerMinute: 10, MaxConcurrent: 4, Pacing: policy.Burst}
+	r.OwnBucket = func(unit string) string { return "model/" + unit }
+	r.Client = limiter.Limit{Key: "client", Concurrent: 8}
+	p := r.Plan(&budget.State{Factor: budget.Factor{Value: 0.5, Changed: t0}}, t0, policy.Activity{})
+	if got, want := write(p.Limits), "8 client, 5/1m0s, 2 model/places, 30/1m0s, 1/2s"; got != want || p.Own != 3 {
+		t.Errorf("got %s, %d of its own; want %s", got, p.Own, want)
+	}
+}
