@@ -46,6 +46,10 @@ demo: ## two pacings against one small bucket, side by side, for 45 seconds
 goodput: ## successes beside a perfectly informed client, in virtual time, SEEDS (5) runs a scenario
 	cd bench && go test ./goodput -run TestGoodput -count=1 -v -args -seeds $(SEEDS)
 
+.PHONY: crash
+crash: ## kill paceline serve at random instants under load, a hundred times (about 3 minutes)
+	cd bench && go run ./crash
+
 .PHONY: bench
 bench: ## what the memory limiter costs beside x/time/rate
 	cd bench && go run ./limiter

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A provider notes what arrives. One answer in thirty is a refusal that tells a
+// A provider notes what arrives. One answer in twelve is a refusal that tells a
 // wait. Like a real one it goes on working for a client that is gone.
 type provider struct {
 	address string
@@ -65,7 +65,7 @@ func (p *provider) arrive() time.Duration {
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.arrivals = append(p.arrivals, now)
-	if p.rng.IntN(30) == 0 {
+	if p.rng.IntN(12) == 0 {
 		d := time.Duration(400+p.rng.IntN(1200)) * time.Millisecond
 		p.told = append(p.told, wait{now, now.Add(d)})
 		return d

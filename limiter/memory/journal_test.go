@@ -652,11 +652,11 @@ func hammer(path string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	l.journal.mu.Lock()
-	l.journal.atMost = 50_000 // so that some die compacting
-	l.journal.mu.Unlock()
 	go func() {
 		for {
+			l.journal.mu.Lock()
+			l.journal.atMost = 50_000 // so that some die compacting
+			l.journal.mu.Unlock()
 			l.tick()
 		}
 	}()
