@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,9 +183,9 @@ func (out *checked) print(to io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(w, "\nPROVIDER\tLIMITS\tKEY\tMODE\tSENDS")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s to %s\n", p.Name, orWords(p.Limits, "what it tells, or learned"), keys(p.Keys), p.Mode, p.Path, p.SendsTo)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s to %s\n", p.Name, cmp.Or(p.Limits, "what it tells, or learned"), keys(p.Keys), p.Mode, p.Path, p.SendsTo)
 		for _, m := range p.Models {
-			fmt.Fprintf(w, "  %s\t%s\t\t\tbeside those of %s\n", m.Name, orWords(m.Limits, "none of its own"), p.Name)
+			fmt.Fprintf(w, "  %s\t%s\t\t\tbeside those of %s\n", m.Name, cmp.Or(m.Limits, "none of its own"), p.Name)
 		}
 	}
 	return w.Flush()
@@ -202,11 +203,4 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func orWords(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

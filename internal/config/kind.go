@@ -109,9 +109,6 @@ func (k word[T]) schema() *schema {
 
 // either lists words: "a, b or c".
 func either(words []string) string {
-	if len(words) == 1 {
-		return words[0]
-	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

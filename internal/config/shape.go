@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -249,11 +250,4 @@ func (k named[T]) show() any {
 
 func (k named[T]) says() string { return "a mapping from " + k.key }
 
-func sorted[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -169,7 +169,7 @@ func provider(p *Provider) kind {
 		{name: "apiKey", kind: secret{&p.apiKey, apiKey},
 			def: "the client's own goes through", doc: "The key of its requests."},
 		{name: "credentials", kind: list[paceline.Credential]{p: &p.Credentials, what: "credentials", of: credential},
-			doc: "Several keys. Clients are spread over them, and each stays with one."},
+			doc: "Several keys. A request takes the one with the most left, and a conversation stays with its own."},
 		{name: "limits", kind: limits(&p.Limits),
 			doc: "What the provider allows."},
 		{name: "retry", kind: object{fields: []field{
@@ -213,7 +213,7 @@ func credential(c *paceline.Credential) kind {
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: clients are spread evenly",
+		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by what is left of them",
 			doc: "How much of the work it gets."},
 	}}
 }
