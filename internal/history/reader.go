@@ -59,7 +59,7 @@ type Reader struct {
 	columns []column // that the log has
 }
 
-// OpenReader opens the log at path to read. It changes nothing, and works
+// OpenReader opens the log at path to read. It changes nothing in it, and works
 // where nothing can be written. Where nothing was logged yet, the error is
 // fs.ErrNotExist.
 func OpenReader(path string) (*Reader, error) {
