@@ -14,10 +14,8 @@ type failure struct {
 	message string // what is wrong, and what to do
 }
 
-func (f *failure) Error() string { return f.message }
-
-// kinds are the types of errors that OpenAI and Anthropic use for a status,
-// and Google's statuses.
+// kindOf is the type of error that OpenAI and Anthropic use for a status, or
+// the status that Google does.
 func kindOf(status int, s shape) string {
 	if s == gemini {
 		switch status {

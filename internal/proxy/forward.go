@@ -58,12 +58,12 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, s *state, t target,
 	r.Body = j.body
 	var look *ask
 	routes := s.routesByModel(t, c)
-	if mayHold(r) && (routes && (c.shown() || c.local && sameUser(r)) || j.up.StreamHeartbeat > 0) {
+	if mayHold(r) && (routes && (c.shown() || c.local && sameUser(r)) || j.up.StreamHeartbeat > 0 || c.own == "" && len(j.up.Credentials) > 1) {
 		if look = j.look(r, s.config.MaxReplayBytes); routes {
 			s.byModel(j, look, t)
 		}
 	}
-	if f := s.authorize(j, r, t, c); f != nil {
+	if f := p.authorize(s, j, r, t, c, look); f != nil {
 		f.write(w, j.shape)
 		return
 	}
@@ -207,35 +207,38 @@ func (j *journey) explain(err error) *failure {
 	default:
 		return &failure{http.StatusBadRequest, "paceline_body", "the request's body broke off or is not framed as it should be; nothing was sent to " + j.up.Name}
 	}
-	var (
-		dns  *net.DNSError
-		op   *net.OpError
-		cert *tls.CertificateVerificationError
-		rec  tls.RecordHeaderError
-		hard x509.UnknownAuthorityError
-		nerr net.Error
-	)
 	host := j.up.base.Host
 	unreachable := func(what string) *failure {
 		return &failure{http.StatusBadGateway, "paceline_unreachable", fmt.Sprintf("%s cannot be reached at %s: %s", j.up.Name, host, what)}
 	}
+	op, operation := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), timedOut(err):
 		return &failure{http.StatusGatewayTimeout, "paceline_upstream_timeout", fmt.Sprintf("%s (%s) did not answer in time", j.up.Name, host)}
-	case errors.As(err, &dns):
+	case is[*net.DNSError](err):
 		return unreachable("its name is not found; check the baseURL, and the network")
-	case errors.As(err, &hard), errors.As(err, &cert):
+	case is[x509.UnknownAuthorityError](err), is[*tls.CertificateVerificationError](err):
 		return unreachable("its certificate is not trusted; where a company's proxy stands between, name its certificates: upstream: {caFile: PATH}")
-	case errors.As(err, &rec):
+	case is[tls.RecordHeaderError](err):
 		return unreachable("it does not speak TLS there; write http:// in its baseURL if that is meant")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return unreachable("the connection was refused; is it running, and is the port right?")
-	case errors.As(err, &op) && op.Op == "dial":
+	case operation && op.Op == "dial":
 		return unreachable("no connection could be made; check the network, and upstream: {proxy: …} where one is needed")
-	case errors.As(err, &op), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case operation, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &failure{http.StatusBadGateway, "paceline_lost", fmt.Sprintf("the connection to %s (%s) was lost before an answer came", j.up.Name, host)}
 	}
 	return &failure{http.StatusBadGateway, "paceline_failed", fmt.Sprintf("the request to %s failed: %v", j.up.Name, err)}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func timedOut(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout()
 }
 
 // errBodyStopped is why a request's body is given up.
@@ -254,7 +257,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.deadline.SetReadDeadline(time.Now().Add(bodyWait))
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		if nerr := net.Error(nil); errors.As(err, &nerr) && nerr.Timeout() {
+		if timedOut(err) {
 			err = errBodyStopped
 		}
 		b.err = err

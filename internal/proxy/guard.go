@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paceline-proxy/paceline"
@@ -117,14 +118,25 @@ func strip(r *http.Request) {
 	}
 }
 
-// unescaped is an escaped text as whoever receives it may read it.
+// unescaped is an escaped text as whoever receives it may read it: what is
+// escaped twice, too, and what stands beside faulty escapes.
 func unescaped(s string) string {
 	for range 2 {
-		plain, err := url.QueryUnescape(s)
-		if err != nil {
+		if !strings.Contains(s, "%") {
 			break
 		}
-		s = plain
+		plain := make([]byte, 0, len(s))
+		for i := 0; i < len(s); i++ {
+			c := s[i]
+			if c == '%' && i+2 < len(s) {
+				if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+					c = byte(n)
+					i += 2
+				}
+			}
+			plain = append(plain, c)
+		}
+		s = string(plain)
 	}
 	return s
 }

@@ -386,3 +386,48 @@ func TestSetConfigRefuses(t *testing.T) {
 		t.Errorf("the old one is gone: %s", res.Status)
 	}
 }
+
+// Of several stored keys a request takes the one with the most left, and a
+// conversation stays with its own.
+func TestSeveralKeys(t *testing.T) {
+	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer sk-two" {
+			w.Header().Set("Retry-After", "3000")
+			w.WriteHeader(429)
+		}
+	}, func(c *config.Config) {
+		c.Providers[1].Credentials = []paceline.Credential{{Key: "sk-one"}, {Key: "sk-two"}, {Key: "sk-three"}}
+	})
+	ask := func(headers ...string) string {
+		g.do(t, "POST", "/stored/v1/chat/completions", chat, append(headers, "X-Paceline-Token", homeToken, "X-Paceline-Max-Wait", "0s")...)
+		r, _ := g.last()
+		return r.Header.Get("Authorization")
+	}
+	used := make(map[string]int)
+	for range 9 {
+		used[ask()]++
+	}
+	if used["Bearer sk-one"] == 0 || used["Bearer sk-two"] == 0 || used["Bearer sk-three"] == 0 {
+		t.Errorf("used %v", used)
+	}
+	own := make(map[string]string)
+	for _, run := range []string{"a", "b", "c", "d", "e", "f"} {
+		own[run] = ask("X-Paceline-Run", run)
+	}
+	for run, key := range own {
+		if again := ask("X-Paceline-Run", run); again != key && key != "Bearer sk-two" {
+			t.Errorf("conversation %s went from %s to %s", run, key, again)
+		}
+	}
+	// The refused key rests, once that is seen.
+	g.eventually(t, func() bool {
+		g.mu.Unlock()
+		defer g.mu.Lock()
+		for range 6 {
+			if ask() == "Bearer sk-two" {
+				return false
+			}
+		}
+		return true
+	})
+}

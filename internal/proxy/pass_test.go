@@ -104,7 +104,7 @@ func TestTraversal(t *testing.T) {
 	g := newRig(t, nil)
 	for _, path := range []string{"/own/../../admin", "/own/v1/%2e%2e/%2e%2e/x", "/own/%252e%252e/x", "/v1/../../x"} {
 		got := g.raw(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-		if !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "without ..") {
+		if !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "leads out of the base URL") {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
@@ -506,8 +506,10 @@ func TestProviderCuts(t *testing.T) {
 
 // Redirects are the client's to follow: a key is not taken elsewhere.
 func TestRedirectsPass(t *testing.T) {
-	g := newRig(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.test/x", 307) })
-	if res := g.do(t, "POST", "/own/v1/files", chat); res.StatusCode != 307 || res.Header.Get("Location") != "https://elsewhere.test/x" || g.count() != 1 {
+	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://elsewhere.test/x", http.StatusTemporaryRedirect)
+	})
+	if res := g.do(t, "POST", "/own/v1/files", chat); res.StatusCode != http.StatusTemporaryRedirect || res.Header.Get("Location") != "https://elsewhere.test/x" || g.count() != 1 {
 		t.Errorf("got %s %v", res.Status, res.Header)
 	}
 }
@@ -529,5 +531,26 @@ func TestAnswersTellTheirWay(t *testing.T) {
 	}
 	if id := h.Get("X-Paceline-Request-Id"); id == "" || g.records[0].ID != id {
 		t.Errorf("the answer has the id %q, the record %q", id, g.records[0].ID)
+	}
+}
+
+// Clients may speak HTTP/2 without TLS.
+func TestH2C(t *testing.T) {
+	g := newRig(t, nil)
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.url+"/own/v1/chat/completions", strings.NewReader(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if _, body := g.last(); err != nil || res.ProtoMajor != 2 || res.StatusCode != 200 || string(b) != `{"ok":true}` || body != chat {
+		t.Errorf("%s %s %q, %v; %q arrived", res.Proto, res.Status, b, err, body)
 	}
 }

@@ -117,7 +117,7 @@ func climbs(escaped string) error {
 			depth++
 		}
 		if depth < 0 {
-			return fmt.Errorf("the path leads out of the provider's base URL: write it without ..")
+			return fmt.Errorf("the path leads out of the base URL of the provider: dot segments (..) are not followed")
 		}
 	}
 	return nil

@@ -51,14 +51,14 @@ func TestParsePathRefuses(t *testing.T) {
 		"/as/n/as/m/openai":              "two segments /as/",
 		"/~pcl_a/~pcl_b/openai":          "two tokens",
 		"/as/a%0d%0ab/openai":            "/as/NAME",
-		"/openai/../../admin":            "without ..",
-		"/openai/%2e%2e/%2e%2e/admin":    "without ..",
-		"/openai/v1/..%2f..%2f..%2fx":    "without ..",
-		"/openai/..%5c..":                "without ..",
-		"/openai/%252e%252e/x":           "without ..",
-		"/openai/..;x=1/..;/etc":         "without ..",
-		"/v1/../../x":                    "without ..",
-		"/openai/a/b/../../../etc/x/y/z": "without ..",
+		"/openai/../../admin":            "leads out of the base URL",
+		"/openai/%2e%2e/%2e%2e/admin":    "leads out of the base URL",
+		"/openai/v1/..%2f..%2f..%2fx":    "leads out of the base URL",
+		"/openai/..%5c..":                "leads out of the base URL",
+		"/openai/%252e%252e/x":           "leads out of the base URL",
+		"/openai/..;x=1/..;/etc":         "leads out of the base URL",
+		"/v1/../../x":                    "leads out of the base URL",
+		"/openai/a/b/../../../etc/x/y/z": "leads out of the base URL",
 	} {
 		if _, err := parsePath(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
@@ -132,6 +132,12 @@ func FuzzHoldsToken(f *testing.F) {
 		}
 		if !holdsToken(a + " " + tokenPrefix + b) {
 			t.Fatalf("%q was not seen", a+" "+tokenPrefix+b)
+		}
+		// However it is escaped, and whatever stands beside it.
+		for _, escaped := range []string{"pcl%5f", "%70cl_", "%2570cl_"} {
+			if q := a + "%zz&" + escaped + b; !holdsToken(unescaped(q)) {
+				t.Fatalf("%q was not seen", q)
+			}
 		}
 	})
 }

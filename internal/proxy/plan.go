@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/http"
 	"slices"
@@ -146,26 +146,14 @@ func peerName(r *http.Request) string {
 }
 
 // authorize says with whose key the request goes.
-func (s *state) authorize(j *journey, r *http.Request, t target, c *caller) (f *failure) {
+func (p *Proxy) authorize(s *state, j *journey, r *http.Request, t target, c *caller, look *ask) (f *failure) {
 	j.stored, f = s.mayUse(j.up, t.name != "", c, func() bool { return c.local && sameUser(r) })
 	if j.stored {
-		j.route.Credential = j.credential(r)
+		conversation := r.Header.Get("X-Paceline-Run")
+		if conversation == "" && look != nil {
+			conversation = cmp.Or(look.CacheKey, look.Metadata.User)
+		}
+		j.route.Credential = p.headroom.credential(j.up, conversation)
 	}
 	return f
-}
-
-// credential chooses one of several keys: a conversation stays with one, and
-// clients are spread over them.
-func (j *journey) credential(r *http.Request) string {
-	cs := j.up.Credentials
-	if len(cs) == 1 {
-		return cs[0].Name
-	}
-	who := r.Header.Get("X-Paceline-Run")
-	if who == "" {
-		who = j.headers["X-Paceline-Client"]
-	}
-	sum := fnv.New32a()
-	sum.Write([]byte(who))
-	return cs[sum.Sum32()%uint32(len(cs))].Name
 }
