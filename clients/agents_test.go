@@ -35,7 +35,7 @@ var agents = []agent{
 			"exec", "--skip-git-repo-check", "--sandbox", "read-only",
 			"-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false", "say hi",
 		},
-		env:  []string{"OPENAI_API_KEY=" + openAIKey},
+		env:  []string{"CODEX_API_KEY=" + openAIKey},
 		path: "/v1/responses",
 	},
 }
@@ -107,7 +107,7 @@ func TestAgents(t *testing.T) {
 				}
 				if t.Failed() {
 					for _, x := range seen {
-						t.Logf("%v %s %.200s %.100s", x.began, x.path, x.asked, fmt.Sprint(x.header))
+						t.Logf("%v %s %.200s %s", x.began, x.path, x.asked, fmt.Sprint(x.header))
 					}
 				}
 				if c := u.stub.Counts(); c.Admitted+len(scenario.script) < want || c.Repeated > 0 || c.Early > 0 {

@@ -207,19 +207,25 @@ func (d *daemon) inherit(ctx context.Context) {
 		d.Logger.Warn("what a predecessor still runs is not known", "file", d.Home.Held(), "error", err)
 	}
 	_ = os.Remove(d.Home.Held()) // an old one does no harm: its process is gone
-	heir := make(map[string]string)
-	for _, h := range in.Held {
-		r := limiter.Request{Key: "~predecessor", Cost: 1, Hold: time.Minute}
-		for _, bucket := range h.Places {
-			r.Limits = append(r.Limits, limiter.Limit{Key: bucket, Concurrent: anyPlaces})
-		}
-		if got, err := d.limiter.Limiter.Acquire(ctx, r); err == nil && got.Granted {
-			heir[h.Permit] = got.Permit
-		}
-	}
-	d.limiter.heir = heir
+	d.limiter.takeOver(ctx, in.Held)
 	if len(in.Held) > 0 {
 		go d.mind(ctx, in.PID)
+	}
+}
+
+// takeOver holds the places of a predecessor for it.
+func (h *holder) takeOver(ctx context.Context, all []held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heir = make(map[string]string)
+	for _, theirs := range all {
+		r := limiter.Request{Key: "~predecessor", Cost: 1, Hold: time.Minute}
+		for _, bucket := range theirs.Places {
+			r.Limits = append(r.Limits, limiter.Limit{Key: bucket, Concurrent: anyPlaces})
+		}
+		if got, err := h.Limiter.Acquire(ctx, r); err == nil && got.Granted {
+			h.heir[theirs.Permit] = got.Permit
+		}
 	}
 }
 

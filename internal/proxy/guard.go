@@ -277,10 +277,11 @@ func (s *state) mayUse(u *upstream, named bool, c *caller, sameUser func() bool)
 
 // misdirected refuses a key whose shape is that of another provider's: it
 // would be shown to somebody it does not concern. A provider of the file at an
-// address we do not know may take any key where the path names it.
+// address we do not know may take any key where the path names it, and the keys
+// of the provider whose name the file gives it.
 func (s *state) misdirected(u *upstream, named bool, key string) *failure {
 	owner := paceline.KeyOf(key)
-	if owner == "" || owner == u.known || named && u.known == "" {
+	if owner == "" || owner == u.known || u.known == "" && (named || owner == u.Name) {
 		return nil
 	}
 	message := fmt.Sprintf("the API key sent is one of %s, and this request would go to %s", owner, u.Name)

@@ -431,3 +431,22 @@ func TestSeveralKeys(t *testing.T) {
 		return true
 	})
 }
+
+// An entry that has a provider's name and an address of its own, a gateway say,
+// takes that provider's keys by the API's path too, and nobody else's.
+func TestKeysOfARenamedAddress(t *testing.T) {
+	g := newRig(t, nil, func(c *config.Config) {
+		c.DefaultProvider.Anthropic = "anthropic"
+		for i := range c.Providers {
+			if c.Providers[i].Name == "own" {
+				c.Providers[i].Name = "anthropic"
+			}
+		}
+	})
+	if res := g.do(t, "POST", "/v1/messages", chat, "X-Api-Key", "sk-ant-x"); res.StatusCode != 200 {
+		t.Errorf("its own key: %s %s", res.Status, res.body)
+	}
+	if res := g.do(t, "POST", "/v1/messages", chat, "X-Api-Key", "gsk_x"); res.StatusCode != 400 {
+		t.Errorf("another's key: %s %s", res.Status, res.body)
+	}
+}

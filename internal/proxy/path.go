@@ -127,6 +127,10 @@ func climbs(escaped string) error {
 // once, and one that the request names stands in its place.
 func join(base *url.URL, rest string) *url.URL {
 	stem := strings.TrimSuffix(base.EscapedPath(), "/")
+	// Groq's own clients append the whole path of its base URL.
+	if after, said := strings.CutPrefix(rest, stem+"/"); said && stem != "" {
+		rest = "/" + after
+	}
 	cut := strings.LastIndexByte(stem, '/') + 1
 	if first, after := cutSegment(rest); version.MatchString(first) {
 		if version.MatchString(stem[cut:]) {

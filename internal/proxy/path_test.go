@@ -69,6 +69,7 @@ func TestParsePathRefuses(t *testing.T) {
 func TestJoin(t *testing.T) {
 	for _, c := range [][3]string{
 		{"https://a.test/openai/v1", "/v1/chat/completions", "https://a.test/openai/v1/chat/completions"},
+		{"https://a.test/openai/v1", "/openai/v1/chat/completions", "https://a.test/openai/v1/chat/completions"},
 		{"https://a.test/openai/v1", "/chat/completions", "https://a.test/openai/v1/chat/completions"},
 		{"https://a.test/openai/v1/", "/v1/v1/chat", "https://a.test/openai/v1/chat"},
 		{"https://a.test", "/v1/messages", "https://a.test/v1/messages"},
