@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -318,9 +319,9 @@ func TestWaitersSurviveALostLimiter(t *testing.T) {
 			go func() { done <- r.chat(t.Context()).err }()
 		}
 		time.Sleep(5500 * time.Millisecond)
-		l.fails = true
+		l.fails.Store(true)
 		time.Sleep(2 * sec)
-		l.fails = false
+		l.fails.Store(false)
 		failed := 0
 		for range 20 {
 			if err := <-done; err != nil {
@@ -336,11 +337,11 @@ func TestWaitersSurviveALostLimiter(t *testing.T) {
 
 type lostLimiter struct {
 	limiter.Limiter
-	fails bool
+	fails atomic.Bool
 }
 
 func (f *lostLimiter) Acquire(ctx context.Context, q limiter.Request) (limiter.Decision, error) {
-	if f.fails {
+	if f.fails.Load() {
 		return limiter.Decision{}, errors.New("the state is gone")
 	}
 	return f.Limiter.Acquire(ctx, q)

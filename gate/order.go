@@ -277,10 +277,17 @@ func (l *line) before(w *waiter, now time.Time) (line, own int) {
 }
 
 // heapOf is a heap whose members know their place in it.
-type heapOf[T interface {
+type heapOf[T member[T]] []T
+
+type member[T any] interface {
 	before(T) bool
 	at() *int
-}] []T
+}
+
+var (
+	_ member[*queue]  = (*queue)(nil)
+	_ member[*waiter] = (*waiter)(nil)
+)
 
 func (h heapOf[T]) Len() int           { return len(h) }
 func (h heapOf[T]) Less(i, j int) bool { return h[i].before(h[j]) }
