@@ -1,9 +1,10 @@
-# Every target here needs Go and nothing else. `make` lists them.
+# Every target here needs Go; the clients and agents for Node need it and npm.
+# `make` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-# Benchmarks and the clients they are measured with are modules of their own,
-# so that nobody who uses paceline downloads what it is compared with.
-MODULES := . bench bench/clients
+# Benchmarks and other people's clients are modules of their own, so that nobody
+# who uses paceline downloads what it is compared and tested with.
+MODULES := . bench clients
 FUZZTIME ?= 10s
 SEEDS ?= 5
 
@@ -14,6 +15,10 @@ help: ## list the targets
 .PHONY: test
 test: ## vet and test every module, with the race detector
 	@for m in $(MODULES); do echo "== $$m"; (cd $$m && go vet ./... && go test -race ./...) || exit 1; done
+
+.PHONY: test-agents
+test-agents: ## run Claude Code and Codex over the proxy; npm installs them, 900 MB
+	cd clients && PACELINE_AGENTS=1 go test -run TestAgents -count=1 -timeout 15m -v .
 
 .PHONY: lint
 lint: ## formatting and static analysis (staticcheck.conf says what is off, and why)

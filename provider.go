@@ -139,14 +139,24 @@ var builtin = []Provider{
 func BuiltIn() []Provider {
 	ps := make([]Provider, len(builtin))
 	for i, b := range builtin {
-		e, err := b.complete()
+		p, err := b.Complete()
 		if err != nil {
 			panic(err) // a test completes them all
 		}
-		e.Provider.Dialect = e.dialect.Name
-		ps[i] = e.Provider
+		ps[i] = p
 	}
 	return ps
+}
+
+// Complete returns the entry with the defaults of what it leaves open, or
+// everything that is wrong with it.
+func (p Provider) Complete() (Provider, error) {
+	e, err := p.complete()
+	if err != nil {
+		return Provider{}, err
+	}
+	e.Provider.Dialect = e.dialect.Name
+	return e.Provider, nil
 }
 
 // An entry is a Provider with everything filled in.

@@ -55,6 +55,8 @@ func (r *refusal) rest(c *call, why *gate.Refused) *http.Response {
 
 // mark adds what the caller may know of the way its answer took.
 func (c *call) mark(h http.Header, giveUp bool) {
+	h.Set("X-Paceline-Request-Id", c.id)
+	h.Set("X-Paceline-Provider", c.entry.Name)
 	h.Set("X-Paceline-Attempts", strconv.Itoa(c.attempts))
 	h.Set("X-Paceline-Queued-Ms", strconv.FormatInt(c.queued.Milliseconds(), 10))
 	if giveUp {

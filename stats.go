@@ -120,8 +120,8 @@ func (b StatsBy) String() string { return string(b) }
 // Type names the value in a command's help.
 func (b StatsBy) Type() string { return "hour|day" }
 
-// key names the span of an instant.
-func (b StatsBy) key(at time.Time) string {
+// Key names the hour or day of an instant, as StatsRow.Key does.
+func (b StatsBy) Key(at time.Time) string {
 	if b == ByDay {
 		return at.Format(time.DateOnly)
 	}

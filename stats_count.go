@@ -2,6 +2,7 @@ package paceline
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math"
 	"net/http"
@@ -15,10 +16,14 @@ import (
 // A counting is a report in the making.
 type counting struct {
 	query     StatsQuery
+	by        StatsBy
 	total     group
-	models    map[string]*group
+	models    map[[2]string]*group // by provider and model
 	hours     map[string]*group
 	providers map[string]bool
+	// The minute of the latest record, and the hour or day that it is in.
+	minute int64
+	hour   *group
 
 	// What judges refusals without evidence, after everything has been seen:
 	// the starts of each caller, in nanoseconds, and the refusals.
@@ -46,10 +51,20 @@ func newCounting(q StatsQuery) *counting {
 	if q.Zone == nil {
 		q.Zone = time.UTC
 	}
-	return &counting{
-		query: q, models: make(map[string]*group), hours: make(map[string]*group),
+	c := &counting{
+		query: q, by: q.By, models: make(map[[2]string]*group), hours: make(map[string]*group),
 		providers: make(map[string]bool), starts: make(map[callerKey][]int64),
 	}
+	switch {
+	case q.By != "":
+	case q.Since.IsZero():
+		c.by = ByDay
+	case q.Until.IsZero():
+		c.by = DefaultStatsBy(time.Since(q.Since))
+	default:
+		c.by = DefaultStatsBy(q.Until.Sub(q.Since))
+	}
+	return c
 }
 
 // add counts one record.
@@ -71,8 +86,8 @@ func (c *counting) add(r *Record) {
 	c.providers[r.Provider] = true
 	groups := [3]*group{
 		&c.total,
-		groupOf(c.models, r.Provider+"/"+r.Model),
-		groupOf(c.hours, c.by().key(at.In(q.Zone))),
+		c.modelOf(r),
+		c.hourOf(at),
 	}
 	for _, g := range groups {
 		g.add(r, at, sent)
@@ -86,26 +101,30 @@ func (c *counting) add(r *Record) {
 	}
 }
 
-// by is what a row of hours covers.
-func (c *counting) by() StatsBy {
-	switch q := c.query; {
-	case q.By != "":
-		return q.By
-	case q.Since.IsZero():
-		return ByDay
-	case q.Until.IsZero():
-		return DefaultStatsBy(time.Since(q.Since))
-	default:
-		return DefaultStatsBy(q.Until.Sub(q.Since))
+func (c *counting) modelOf(r *Record) *group {
+	key := [2]string{r.Provider, r.Model}
+	g := c.models[key]
+	if g == nil {
+		g = &group{row: StatsRow{Key: r.Provider + "/" + r.Model}}
+		c.models[key] = g
 	}
+	return g
 }
 
-func groupOf(groups map[string]*group, key string) *group {
-	g := groups[key]
+// hourOf is the group of the hour or day of an instant. Records mostly come in
+// order, and zones are whole minutes apart.
+func (c *counting) hourOf(at time.Time) *group {
+	minute := at.Unix() / 60
+	if c.hour != nil && minute == c.minute {
+		return c.hour
+	}
+	key := c.by.Key(at.In(c.query.Zone))
+	g := c.hours[key]
 	if g == nil {
 		g = &group{row: StatsRow{Key: key}}
-		groups[key] = g
+		c.hours[key] = g
 	}
+	c.minute, c.hour = minute, g
 	return g
 }
 
@@ -185,9 +204,9 @@ func (c *counting) report() *Stats {
 	}
 	c.total.row.Key = "total"
 	s.Total = c.total.finish(c.query.Minutes)
-	s.Models = c.rows(c.models, func(a, b *group) int { return cmp.Compare(a.row.Key, b.row.Key) })
+	s.Models = c.rows(maps.Values(c.models), func(a, b *group) int { return cmp.Compare(a.row.Key, b.row.Key) })
 	// Where clocks are set back, an hour's name does not tell its order.
-	s.Hours = c.rows(c.hours, func(a, b *group) int { return a.first.Compare(b.first) })
+	s.Hours = c.rows(maps.Values(c.hours), func(a, b *group) int { return a.first.Compare(b.first) })
 	return s
 }
 
@@ -219,9 +238,9 @@ func after(instants []int64, t int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > t })
 }
 
-func (c *counting) rows(groups map[string]*group, order func(a, b *group) int) []StatsRow {
-	rows := make([]StatsRow, 0, len(groups))
-	for _, g := range slices.SortedFunc(maps.Values(groups), order) {
+func (c *counting) rows(groups iter.Seq[*group], order func(a, b *group) int) []StatsRow {
+	var rows []StatsRow
+	for _, g := range slices.SortedFunc(groups, order) {
 		rows = append(rows, g.finish(c.query.Minutes))
 	}
 	return rows

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -22,7 +23,7 @@ type statsColumn struct {
 
 // statsColumns are the table's, in order.
 var statsColumns = []statsColumn{
-	{"provider/model", true, false, func(r StatsRow) string { return r.Key }},
+	{"provider/model", true, false, func(r StatsRow) string { return printable(r.Key) }},
 	{"sent", false, false, func(r StatsRow) string { return strconv.Itoa(r.Sent) }},
 	{"ok", false, false, func(r StatsRow) string { return strconv.Itoa(r.OK) }},
 	{"429", false, false, func(r StatsRow) string { return strconv.Itoa(r.R429) }},
@@ -37,7 +38,7 @@ var statsColumns = []statsColumn{
 	{"q avg s", false, false, func(r StatsRow) string { return strconv.FormatFloat(r.QueueAvg, 'f', 1, 64) }},
 	{"peak/min", false, false, func(r StatsRow) string { return strconv.Itoa(r.PeakPerMin) }},
 	{"avg/min", false, false, func(r StatsRow) string { return strconv.FormatFloat(r.AvgPerMin, 'f', 1, 64) }},
-	{"tiers", true, true, func(r StatsRow) string { return cmp.Or(strings.Join(r.Tiers, ","), "-") }},
+	{"tiers", true, true, func(r StatsRow) string { return cmp.Or(printable(strings.Join(r.Tiers, ",")), "-") }},
 }
 
 // WriteTable writes the report for people: a row per model, one per hour or
@@ -169,4 +170,15 @@ func spanWords(d time.Duration) string {
 		}
 	}
 	return text
+}
+
+// printable is a name that a client made, without what a terminal would take
+// for an order.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, name)
 }

@@ -124,11 +124,11 @@ func (s *Stub) begin(v *verdict, ask ask, fault FaultKind) {
 	v.fault = fault
 	end := v.arrived.Add(v.service)
 	switch fault {
-	case FaultReset:
-		// Nothing is generated: the connection went first.
+	case FaultReset, FaultError:
+		// Nothing is generated.
 		s.places.take(v.arrived, false)
 		return
-	case FaultCut:
+	case FaultCut, FaultLateError:
 		v.service /= 2
 		end = v.arrived.Add(v.service)
 	}

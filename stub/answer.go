@@ -2,6 +2,7 @@ package stub
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -18,18 +19,24 @@ const completionTokens = 12
 type api struct {
 	// requestID is the name of the header that carries one.
 	requestID string
-	// failure is the body of an error.
+	// failure is the body of an error, and failed the event that ends a stream
+	// in one, after so many others.
 	failure func(status int, message string) any
+	failed  func(status int, message string, after int) event
 	// whole is the body of an answer that is not streamed.
 	whole func(reply) any
-	// start, delta and finish are the events of a streamed answer.
+	// start, delta and finish are the events of a streamed answer, and ping is
+	// one that says nothing, a comment where it is empty. An API without delta
+	// does not stream.
 	start, finish func(reply) []event
-	delta         func(r reply, text string) event
+	delta         func(r reply, piece int) event
+	ping          event
 }
 
 // A reply is what an answer says.
 type reply struct {
 	generation int
+	ask        ask
 	model      string
 	pieces     [deltas]string // joined they are the text
 	prompt     int64          // tokens
@@ -45,7 +52,8 @@ func (r reply) text() string {
 }
 
 // An event is one server-sent event: its name, where the API names events,
-// and its data, which is JSON unless it is a string.
+// and its data, which is JSON unless it is a string. Without data it is a
+// comment.
 type event struct {
 	name string
 	data any
@@ -57,23 +65,28 @@ func (s *Stub) answer(w http.ResponseWriter, r *http.Request, api api, ask ask, 
 	number := strconv.Itoa(v.generation)
 	text := reply{
 		generation: v.generation,
+		ask:        ask,
 		model:      ask.model,
 		pieces:     [deltas]string{"This ", "is ", "generation ", number, "."},
-		prompt:     (ask.bytes + 3) / 4,
+		prompt:     ask.tokens(),
 		created:    v.arrived,
 	}
 	if text.model == "" || len(text.model) > 256 {
 		text.model = Model
 	}
 	w.Header().Set(api.requestID, requestID(v))
-	if ask.stream {
+	if ask.stream && api.delta != nil {
 		return s.stream(w, r, api, text, v)
 	}
-	// The service of a cut is half of one already.
+	// What ends half way has half of a service.
 	if !sleepUntil(r.Context(), v.arrived.Add(v.service)) {
 		return false
 	}
 	s.headBudget(w.Header(), v)
+	if v.fault == FaultLateError {
+		fail(w, api, http.StatusOK, overloaded)
+		return true
+	}
 	body := encode(api.whole(text))
 	if v.fault != FaultCut {
 		respond(w, http.StatusOK, body)
@@ -92,27 +105,54 @@ func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text repl
 	w.Header().Set("Cache-Control", "no-cache")
 	head(w, http.StatusOK, "text/event-stream")
 	flush(w)
-	for _, e := range api.start(text) {
+	start := api.start(text)
+	for _, e := range start {
 		send(w, e)
 	}
-	pieces := text.pieces[:]
-	if v.fault == FaultCut {
-		pieces = pieces[:deltas/2]
+	pieces := deltas
+	if v.fault == FaultCut || v.fault == FaultLateError {
+		pieces /= 2
 	}
-	for i, piece := range pieces {
+	said := v.arrived
+	for i := range pieces {
 		// Each by its own instant, so that a slow writer shifts none.
-		at := v.arrived.Add(v.service * time.Duration(i+1) / time.Duration(len(pieces)))
+		at := v.arrived.Add(v.service * time.Duration(i+1) / time.Duration(pieces))
+		for s.config.Ping > 0 && said.Add(s.config.Ping).Before(at) {
+			said = said.Add(s.config.Ping)
+			if !sleepUntil(r.Context(), said) {
+				return false
+			}
+			send(w, api.ping)
+		}
 		if !sleepUntil(r.Context(), at) {
 			return false
 		}
-		send(w, api.delta(text, piece))
+		said = at
+		send(w, api.delta(text, i))
 	}
-	if v.fault != FaultCut {
+	switch v.fault {
+	case FaultCut:
+	case FaultLateError:
+		send(w, api.failed(statusOverloaded, overloaded, len(start)+pieces))
+	default:
 		for _, e := range api.finish(text) {
 			send(w, e)
 		}
 	}
 	return true
+}
+
+// failInside answers with an error that nothing but the body tells of.
+func (s *Stub) failInside(w http.ResponseWriter, api api, ask ask, v verdict) {
+	w.Header().Set(api.requestID, requestID(v))
+	s.headBudget(w.Header(), v)
+	if !ask.stream || api.delta == nil {
+		respond(w, http.StatusOK, encode(api.failure(statusOverloaded, overloaded)))
+		return
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	head(w, http.StatusOK, "text/event-stream")
+	send(w, api.failed(statusOverloaded, overloaded, 0))
 }
 
 // refuse answers a request that is not served.
@@ -130,11 +170,28 @@ func (s *Stub) refuse(w http.ResponseWriter, api api, v verdict) {
 }
 
 // models lists the one model there is.
-func (s *Stub) models(w http.ResponseWriter, _ *http.Request, _ api) {
+func (s *Stub) models(w http.ResponseWriter, r *http.Request, _ api) {
+	if r.Header.Get("Anthropic-Version") != "" {
+		respond(w, http.StatusOK, encode(fields{
+			"data":     []any{fields{"type": "model", "id": Model, "display_name": Model, "created_at": "1970-01-01T00:00:00Z"}},
+			"has_more": false, "first_id": Model, "last_id": Model,
+		}))
+		return
+	}
 	respond(w, http.StatusOK, encode(fields{
 		"object": "list",
 		"data":   []any{fields{"id": Model, "object": "model", "created": 0, "owned_by": "stub"}},
 	}))
+}
+
+// countTokens says what the input of a message would cost.
+func (s *Stub) countTokens(w http.ResponseWriter, r *http.Request, api api) {
+	ask, err := readAsk(r, false)
+	if err != nil {
+		fail(w, api, http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
+		return
+	}
+	respond(w, http.StatusOK, encode(fields{"input_tokens": ask.tokens()}))
 }
 
 func requestID(v verdict) string { return "req_stub_" + strconv.Itoa(v.request) }
@@ -170,11 +227,13 @@ func send(w http.ResponseWriter, e event) {
 	if e.name != "" {
 		out = append(out, "event: "+e.name+"\n"...)
 	}
-	out = append(out, "data: "...)
-	if text, plain := e.data.(string); plain {
-		out = append(out, text...)
-	} else {
-		out = append(out, encode(e.data)...)
+	switch data := e.data.(type) {
+	case nil:
+		out = append(out, ": ping"...)
+	case string:
+		out = append(out, "data: "+data...)
+	default:
+		out = append(append(out, "data: "...), encode(data)...)
 	}
 	w.Write(append(out, "\n\n"...))
 	flush(w)

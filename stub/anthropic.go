@@ -7,22 +7,11 @@ import (
 
 var anthropic = api{
 	requestID: "Request-Id",
-	failure: func(status int, message string) any {
-		kind := "invalid_request_error"
-		switch {
-		case status == http.StatusTooManyRequests:
-			kind = "rate_limit_error"
-		case status == http.StatusNotFound:
-			kind = "not_found_error"
-		case status == http.StatusRequestEntityTooLarge:
-			kind = "request_too_large"
-		case status == statusOverloaded:
-			kind = "overloaded_error"
-		case status >= 500:
-			kind = "api_error"
-		}
-		return fields{"type": "error", "error": fields{"type": kind, "message": message}}
+	failure:   anthropicFailure,
+	failed: func(status int, message string, _ int) event {
+		return event{name: "error", data: anthropicFailure(status, message)}
 	},
+	ping: anthropicEvent("ping", fields{}),
 	whole: func(r reply) any {
 		message := anthropicMessage(r)
 		message["content"] = []any{fields{"type": "text", "text": r.text()}}
@@ -36,11 +25,12 @@ var anthropic = api{
 			anthropicEvent("content_block_start", fields{
 				"index": 0, "content_block": fields{"type": "text", "text": ""},
 			}),
+			anthropicEvent("ping", fields{}),
 		}
 	},
-	delta: func(_ reply, text string) event {
+	delta: func(r reply, i int) event {
 		return anthropicEvent("content_block_delta", fields{
-			"index": 0, "delta": fields{"type": "text_delta", "text": text},
+			"index": 0, "delta": fields{"type": "text_delta", "text": r.pieces[i]},
 		})
 	},
 	finish: func(r reply) []event {
@@ -67,4 +57,21 @@ func anthropicMessage(r reply) fields {
 func anthropicEvent(name string, data fields) event {
 	data["type"] = name
 	return event{name: name, data: data}
+}
+
+func anthropicFailure(status int, message string) any {
+	kind := "invalid_request_error"
+	switch {
+	case status == http.StatusTooManyRequests:
+		kind = "rate_limit_error"
+	case status == http.StatusNotFound:
+		kind = "not_found_error"
+	case status == http.StatusRequestEntityTooLarge:
+		kind = "request_too_large"
+	case status == statusOverloaded:
+		kind = "overloaded_error"
+	case status >= 500:
+		kind = "api_error"
+	}
+	return fields{"type": "error", "error": fields{"type": kind, "message": message}}
 }

@@ -32,6 +32,11 @@ type Config struct {
 	// draw from [0, ServiceSpread).
 	Service, ServiceSpread time.Duration
 
+	// Ping is how long a streamed answer stays silent before it shows that it
+	// is alive: by Anthropic's ping event, in the other APIs by a comment. 0
+	// means never.
+	Ping time.Duration
+
 	// StopsWithClient ends a generation when its client leaves. Without it the
 	// generation goes on, and keeps its place until its service is over, which
 	// is what providers do.
@@ -100,7 +105,7 @@ func (c Config) validate() error {
 		name string
 		is   time.Duration
 	}{
-		{"jitter", c.Jitter}, {"service", c.Service}, {"service spread", c.ServiceSpread}, {"window", c.Window},
+		{"jitter", c.Jitter}, {"service", c.Service}, {"service spread", c.ServiceSpread}, {"ping", c.Ping}, {"window", c.Window},
 	} {
 		if d.is < 0 {
 			bad("%s is %v; it must not be negative", d.name, d.is)

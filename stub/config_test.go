@@ -30,7 +30,7 @@ func TestBadConfigsAreRefusedWhole(t *testing.T) {
 		{stub.Config{Meters: []stub.Meter{{Kind: stub.Bucket, Limit: 1, Per: -1, Burst: -2}}}, []string{"per is -1ns", "burst is -2"}},
 		{stub.Config{Meters: []stub.Meter{{Kind: stub.Rolling, Limit: 1, Burst: 2}}}, []string{"burst is for a bucket only"}},
 		{stub.Config{Meters: []stub.Meter{{Kind: stub.Bucket, Limit: 1, Per: math.MaxInt64, Burst: math.MaxInt}}}, []string{"more than can be metered exactly"}},
-		{stub.Config{Concurrent: -1, Jitter: -time.Second, Service: -1, ServiceSpread: -1, Window: -1}, []string{"concurrent is -1", "jitter is -1s", "service is -1ns", "service spread", "window"}},
+		{stub.Config{Concurrent: -1, Jitter: -time.Second, Service: -1, ServiceSpread: -1, Ping: -1, Window: -1}, []string{"concurrent is -1", "jitter is -1s", "service is -1ns", "service spread", "ping is -1ns", "window"}},
 		{stub.Config{Service: math.MaxInt64, ServiceSpread: 1}, []string{"too long"}},
 		{stub.Config{RetryAfter: "iso", Headers: "groq", HeadersAt: "noon"}, []string{
 			`retry-after: unknown word "iso": use seconds, ms, date, zero, none`,
@@ -38,7 +38,7 @@ func TestBadConfigsAreRefusedWhole(t *testing.T) {
 			`headers-at: unknown word "noon": use admission, head`,
 		}},
 		{stub.Config{Faults: stub.Faults{{}, {Kind: stub.FaultStatus, Status: 200}, {Kind: stub.FaultCut, Status: 500}, {Kind: stub.FaultCut, Every: 1, P: math.NaN()}, {Kind: stub.FaultReset, Every: 2, First: 3}, {Kind: stub.FaultReset, Every: -1}}}, []string{
-			`fault 1: unknown word "": use reset, cut, silence, status`, "fault 2: status is 200", "fault 3: a cut has no status", "fault 4: p is NaN", "fault 5: use one of", "fault 6: every and first",
+			`fault 1: unknown word "": use reset, cut, silence, error, late-error, status`, "fault 2: status is 200", "fault 3: a cut has no status", "fault 4: p is NaN", "fault 5: use one of", "fault 6: every and first",
 		}},
 		{stub.Config{Script: []stub.Step{{Status: 42}, {Wait: time.Second}, {Status: 429, Wait: -1, RetryAfter: "x"}, {Status: 500, Fault: stub.FaultCut}, {Fault: stub.FaultStatus}, {Status: 200}}}, []string{
 			"script step 1: status is 42", "script step 2: a wait, a header or a body needs a status", "script step 3: wait is -1ns", `unknown word "x"`, "script step 4: a status and a fault", "script step 5: fault", "script step 6: a status of 200 needs a body",

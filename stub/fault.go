@@ -12,10 +12,11 @@ import (
 // A Fault is something that goes wrong with requests the meters admitted. At
 // most one of Every, First and P may be set; with none it strikes them all.
 //
-// A reset takes no service and begins no generation. A cut loses the
-// connection half way through the service, with the answer begun. Silence
-// keeps its place until the client leaves, and as long as a generation would
-// have taken at least.
+// A reset and an error take no service and begin no generation. A cut loses
+// the connection half way through the service, with the answer begun, and a
+// late error ends the answer there. Silence keeps its place until the client
+// leaves, and as long as a generation would have taken at least. The errors
+// inside a 200 say that the provider is overloaded; a script can say anything.
 type Fault struct {
 	Kind FaultKind
 
@@ -88,10 +89,10 @@ func (f Fault) validate() error {
 	return errors.Join(faults...)
 }
 
-const faultSyntax = "KIND, KIND:every=K, KIND:first=N or KIND:p=0.1, where KIND is reset, cut, silence or a status from 400 to 599"
+const faultSyntax = "KIND, KIND:every=K, KIND:first=N or KIND:p=0.1, where KIND is reset, cut, silence, error, late-error or a status from 400 to 599"
 
-// ParseFault reads a fault from text: a kind (reset, cut, silence, or the
-// number of a status), and after a colon which requests it strikes. Examples
+// ParseFault reads a fault from text: a kind (a [FaultKind], or the number
+// of a status), and after a colon which requests it strikes. Examples
 // are "reset:every=10", "503:first=2" and "cut:p=0.05".
 func ParseFault(text string) (Fault, error) {
 	kind, which, some := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ":")
@@ -188,7 +189,7 @@ func (f *Fault) UnmarshalText(text []byte) error {
 // statusText is a fit message for codes net/http has no words for too.
 func statusText(status int) string {
 	if status == statusOverloaded {
-		return "Overloaded"
+		return overloaded
 	}
 	if text := http.StatusText(status); text != "" {
 		return text
@@ -196,5 +197,9 @@ func statusText(status int) string {
 	return "Status " + strconv.Itoa(status)
 }
 
-// statusOverloaded is what Anthropic answers when it has no capacity.
-const statusOverloaded = 529
+// statusOverloaded is what Anthropic answers when it has no capacity, and
+// overloaded what it says then.
+const (
+	statusOverloaded = 529
+	overloaded       = "Overloaded"
+)

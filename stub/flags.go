@@ -54,10 +54,12 @@ const (
 type FaultKind string
 
 const (
-	FaultReset   FaultKind = "reset"   // the connection is lost before the head
-	FaultCut     FaultKind = "cut"     // the connection is lost half way through the answer
-	FaultSilence FaultKind = "silence" // no answer at all until the client leaves
-	FaultStatus  FaultKind = "status"  // an error response
+	FaultReset     FaultKind = "reset"      // the connection is lost before the head
+	FaultCut       FaultKind = "cut"        // the connection is lost half way through the answer
+	FaultSilence   FaultKind = "silence"    // no answer at all until the client leaves
+	FaultError     FaultKind = "error"      // a 200 that holds an error: as its body, or as the first event of its stream
+	FaultLateError FaultKind = "late-error" // a 200 whose stream ends in an error half way; not streamed, an error for a body
+	FaultStatus    FaultKind = "status"     // an error response
 )
 
 var (
@@ -65,7 +67,7 @@ var (
 	retryAfters  = []RetryAfter{RetryAfterSeconds, RetryAfterMS, RetryAfterDate, RetryAfterZero, RetryAfterNone}
 	headersWords = []Headers{HeadersNone, HeadersOpenAI, HeadersAnthropic}
 	headersAts   = []HeadersAt{AtAdmission, AtHead}
-	faultKinds   = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultStatus}
+	faultKinds   = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}
 )
 
 // Set reads a kind from text.

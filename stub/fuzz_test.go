@@ -14,7 +14,7 @@ import (
 // and its own text reads as the same.
 func FuzzParseFault(f *testing.F) {
 	for _, text := range []string{
-		"reset", "silence:every=10", " 503:FIRST=2 ", "cut:p=0.05", "529:p=1e-9", "reset:p=0x1p-3", "cut:p=NaN", "cut:p=5e-324",
+		"reset", "late-error", "error:first=3", "silence:every=10", " 503:FIRST=2 ", "cut:p=0.05", "529:p=1e-9", "reset:p=0x1p-3", "cut:p=NaN", "cut:p=5e-324",
 		"+404", "0500", "status", "reset:every=+3", "reset:every=", "reset:", ":", "", "599:first=99999999999999999999", "cut:every=1_0",
 	} {
 		f.Add(text)

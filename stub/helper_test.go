@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	chat     = "http://stub.test/v1/chat/completions"
-	messages = "http://stub.test/v1/messages"
+	chat       = "http://stub.test/v1/chat/completions"
+	responses  = "http://stub.test/v1/responses"
+	embeddings = "http://stub.test/v1/embeddings"
+	messages   = "http://stub.test/v1/messages"
 )
 
 func mustStub(t testing.TB, c stub.Config) *stub.Stub {

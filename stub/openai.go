@@ -7,19 +7,9 @@ import (
 
 var openAI = api{
 	requestID: "X-Request-Id",
-	failure: func(status int, message string) any {
-		kind, code := "invalid_request_error", any(nil)
-		switch {
-		case status == http.StatusTooManyRequests:
-			kind, code = "requests", "rate_limit_exceeded"
-		case status == http.StatusNotFound:
-			code = "not_found"
-		case status == statusOverloaded:
-			kind, code = "server_error", "server_is_overloaded"
-		case status >= 500:
-			kind = "server_error"
-		}
-		return fields{"error": fields{"message": message, "type": kind, "param": nil, "code": code}}
+	failure:   openAIFailure,
+	failed: func(status int, message string, _ int) event {
+		return event{data: openAIFailure(status, message)}
 	},
 	whole: func(r reply) any {
 		return openAIBody(r, "chat.completion", fields{
@@ -34,15 +24,17 @@ var openAI = api{
 	start: func(r reply) []event {
 		return []event{openAIChunk(r, fields{"role": "assistant", "content": ""}, nil)}
 	},
-	delta: func(r reply, text string) event {
-		return openAIChunk(r, fields{"content": text}, nil)
+	delta: func(r reply, i int) event {
+		return openAIChunk(r, fields{"content": r.pieces[i]}, nil)
 	},
 	finish: func(r reply) []event {
-		return []event{
-			openAIChunk(r, fields{}, "stop"),
-			{data: openAIBody(r, "chat.completion.chunk", fields{"choices": []any{}, "usage": openAIUsage(r)})},
-			{data: "[DONE]"},
+		events := []event{openAIChunk(r, fields{}, "stop")}
+		if r.ask.usage {
+			events = append(events, event{data: openAIBody(r, "chat.completion.chunk", fields{
+				"choices": []any{}, "usage": openAIUsage(r),
+			})})
 		}
+		return append(events, event{data: "[DONE]"})
 	},
 }
 
@@ -58,9 +50,13 @@ func openAIBody(r reply, object string, rest fields) fields {
 }
 
 func openAIChunk(r reply, delta fields, finish any) event {
-	return event{data: openAIBody(r, "chat.completion.chunk", fields{
+	chunk := openAIBody(r, "chat.completion.chunk", fields{
 		"choices": []any{fields{"index": 0, "delta": delta, "finish_reason": finish}},
-	})}
+	})
+	if r.ask.usage {
+		chunk["usage"] = nil
+	}
+	return event{data: chunk}
 }
 
 func openAIUsage(r reply) fields {
@@ -69,4 +65,19 @@ func openAIUsage(r reply) fields {
 		"completion_tokens": completionTokens,
 		"total_tokens":      r.prompt + completionTokens,
 	}
+}
+
+func openAIFailure(status int, message string) any {
+	kind, code := "invalid_request_error", any(nil)
+	switch {
+	case status == http.StatusTooManyRequests:
+		kind, code = "requests", "rate_limit_exceeded"
+	case status == http.StatusNotFound:
+		code = "not_found"
+	case status == statusOverloaded:
+		kind, code = "server_error", "server_is_overloaded"
+	case status >= 500:
+		kind = "server_error"
+	}
+	return fields{"error": fields{"message": message, "type": kind, "param": nil, "code": code}}
 }

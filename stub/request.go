@@ -17,15 +17,24 @@ const (
 	longestBody = 256 << 20
 )
 
+// maxInputs is how many texts are embedded at most, as OpenAI's API has it.
+const maxInputs = 2048
+
 var errTooLarge = errors.New("the request is larger than 256 MiB")
 
 // An ask is what a stub wants to know of a request.
 type ask struct {
 	stream bool
+	usage  bool // the stream is to end with what was used
 	model  string
+	inputs int    // texts to embed
+	base64 bool   // embeddings as text
 	bytes  int64  // of the body
 	id     uint64 // stands for the request's identity; 0 is none
 }
+
+// tokens is what the request's input is said to cost.
+func (a ask) tokens() int64 { return (a.bytes + 3) / 4 }
 
 // ids is shared by all stubs: a hash means something within one process only.
 var ids = maphash.MakeSeed()
@@ -36,7 +45,7 @@ func readAsk(r *http.Request, hashBody bool) (ask, error) {
 	if err != nil {
 		return ask{}, err
 	}
-	a := ask{bytes: int64(len(kept))}
+	a := ask{bytes: int64(len(kept)), inputs: 1}
 	if len(kept) == keptBody {
 		rest, err := io.Copy(io.Discard, io.LimitReader(r.Body, longestBody-keptBody+1))
 		if err != nil {
@@ -58,7 +67,7 @@ func readAsk(r *http.Request, hashBody bool) (ask, error) {
 	return a, nil
 }
 
-// read finds the two fields that matter. It goes field by field and stops at
+// read finds the fields that matter. It goes field by field and stops at
 // what it cannot read, so a body that was cut off, or is no JSON at all, gives
 // what it can: a stub answers anything.
 func (a *ask) read(body []byte) {
@@ -71,16 +80,35 @@ func (a *ask) read(body []byte) {
 		if err != nil {
 			return
 		}
-		var value any = new(json.RawMessage)
+		var (
+			value   any = new(json.RawMessage)
+			options struct {
+				Usage bool `json:"include_usage"`
+			}
+			input  []json.RawMessage
+			format string
+		)
 		switch name {
 		case "stream":
 			value = &a.stream
+		case "stream_options":
+			value = &options
 		case "model":
 			value = &a.model
+		case "input":
+			value = &input
+		case "encoding_format":
+			value = &format
 		}
 		var wrongType *json.UnmarshalTypeError
 		if err := fields.Decode(value); err != nil && !errors.As(err, &wrongType) {
 			return
+		}
+		a.usage = a.usage || options.Usage
+		a.base64 = a.base64 || format == "base64"
+		// Tokens are one text.
+		if len(input) > 0 && (input[0][0] == '"' || input[0][0] == '[') {
+			a.inputs = min(len(input), maxInputs)
 		}
 	}
 }

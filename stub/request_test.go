@@ -54,7 +54,7 @@ func TestLongBodiesAreReadInBoundedMemory(t *testing.T) {
 		s := mustStub(t, stub.Config{})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		b := &body{Reader: io.MultiReader(strings.NewReader(`{"stream":true,"x":"`), io.LimitReader(endless{}, 100<<20))}
+		b := &body{Reader: io.MultiReader(strings.NewReader(`{"stream":true,"stream_options":{"include_usage":true},"x":"`), io.LimitReader(endless{}, 100<<20))}
 		resp, err := sendBody(t, s, b)
 		if err != nil {
 			t.Fatal(err)
@@ -62,10 +62,10 @@ func TestLongBodiesAreReadInBoundedMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		// What was in front of the cut is understood, and all of it counted.
 		text, _ := io.ReadAll(resp.Body)
-		if resp.Header.Get("Content-Type") != "text/event-stream" || !strings.Contains(string(text), `"prompt_tokens":26214405`) {
+		if resp.Header.Get("Content-Type") != "text/event-stream" || !strings.Contains(string(text), `"prompt_tokens":26214415`) {
 			t.Errorf("%v %s", resp.Header, text)
 		}
-		if b.read.Load() != 100<<20+20 {
+		if b.read.Load() != 100<<20+60 {
 			t.Errorf("read %d", b.read.Load())
 		}
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {

@@ -28,7 +28,7 @@ type Step struct {
 	// Body replaces the error in the API's shape.
 	Body string
 
-	// Fault strikes instead of an answer: a reset, a cut or silence.
+	// Fault strikes instead of an answer: any kind but a status.
 	Fault FaultKind
 }
 
@@ -58,7 +58,7 @@ func (st Step) validate() error {
 	if err := known(st.RetryAfter, retryAfters); err != nil {
 		bad("retry-after: %w", err)
 	}
-	strikes := []FaultKind{FaultReset, FaultCut, FaultSilence}
+	strikes := []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError}
 	if st.Fault != "" && !slices.Contains(strikes, st.Fault) {
 		bad("fault: %w", unknown(string(st.Fault), strikes))
 	}

@@ -11,11 +11,13 @@
 //
 // # What it serves
 //
-// POST /v1/chat/completions and POST /v1/messages generate; they are metered,
-// and answer in the shape of their API, as JSON or, where the body says
-// "stream": true, as server-sent events. GET /v1/models lists one model and
-// GET /_stub answers [Counts]; neither is metered. The prefix /v1 may be left
-// out. Everything else is 404, in JSON.
+// POST /v1/chat/completions, /v1/responses and /v1/messages generate; they are
+// metered, and answer in the shape of their API, as JSON or, where the body
+// says "stream": true, as server-sent events. So is POST /v1/embeddings, which
+// does not stream. POST /v1/messages/count_tokens counts, GET /v1/models lists
+// one model, HEAD / says that somebody is there and GET /_stub answers
+// [Counts]; none of these is metered. The prefix /v1 may be left out.
+// Everything else is 404, in JSON.
 //
 // # The life of a request
 //
@@ -99,14 +101,27 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := s.generate
 	switch path := strings.TrimPrefix(r.URL.Path, "/v1"); path {
 	case "/chat/completions":
+	case "/responses":
+		api = responses
+	case "/embeddings":
+		api = embeddings
 	case "/messages":
 		api = anthropic
+	case "/messages/count_tokens":
+		api, serve = anthropic, s.countTokens
+	case "", "/":
+		method, serve = http.MethodHead, s.present
 	case "/models":
 		method, serve = http.MethodGet, s.models
 	case "/_stub":
 		method, serve = http.MethodGet, s.evidence
 	default:
 		fail(w, api, http.StatusNotFound, "there is nothing at "+r.URL.Path)
+		return
+	}
+	if r.Header.Get("Upgrade") != "" {
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		fail(w, api, http.StatusUpgradeRequired, r.URL.Path+" takes requests over HTTP, not over a WebSocket")
 		return
 	}
 	if r.Method != method {
@@ -149,6 +164,9 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, api api) {
 	switch v.fault {
 	case FaultReset:
 		panic(http.ErrAbortHandler)
+	case FaultError:
+		s.failInside(w, api, ask, v)
+		return
 	case FaultSilence:
 		<-r.Context().Done()
 		s.leave(v.place)
@@ -161,6 +179,11 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, api api) {
 	if v.fault == FaultCut {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// present answers the first thing that Claude Code asks.
+func (s *Stub) present(w http.ResponseWriter, _ *http.Request, _ api) {
+	head(w, http.StatusOK, "application/json")
 }
 
 // A chance is what one request drew.

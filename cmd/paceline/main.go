@@ -1,5 +1,5 @@
-// Command paceline shows what the paceline library does, and runs a stand-in
-// provider to try clients on.
+// Command paceline runs the proxy that keeps every program of a user inside the
+// providers' rate limits, and is how people talk to it.
 package main
 
 import (

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/paceline-proxy/paceline/internal/home"
 )
 
 // The exit codes of every command.
@@ -16,9 +18,28 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// Another proxy has the home.
+	exitTaken = 3
+	// exec --require caught nothing.
+	exitNothingCaught = 4
 	// A signal ends a command with this plus its number.
 	exitSignal = 128
 )
+
+// coded is an error with an exit code of its own, or an exit code alone.
+type coded struct {
+	code int
+	err  error
+}
+
+func (e coded) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e coded) Unwrap() error { return e.err }
 
 // run is the whole program: it carries out args and returns its exit code.
 // Results are written to stdout and everything else to stderr.
@@ -32,6 +53,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if results.err != nil {
 		return results.lost(stderr)
 	}
+	if own, ok := errors.AsType[coded](err); ok {
+		if own.err != nil {
+			fmt.Fprintf(stderr, "paceline: %v\n", own.err)
+		}
+		return own.code
+	}
 	if stopped, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && (err == nil || errors.Is(err, context.Canceled)) {
 		return exitSignal + number(stopped.Signal)
 	}
@@ -42,6 +69,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	fmt.Fprintf(stderr, "paceline: %v\n", err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
+	}
+	if _, ok := errors.AsType[*home.Taken](err); ok {
+		return exitTaken
 	}
 	return exitFailed
 }
@@ -58,11 +88,14 @@ func number(s os.Signal) int {
 func newRoot(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "paceline",
-		Short: "See what pacing does, and try clients on a stand-in provider",
-		Long: `Paceline is a Go library, github.com/paceline-proxy/paceline: its Transport keeps
-the requests that one process sends with an API key inside the provider's rate
-limits. This command shows what that does (demo), and runs a stand-in provider
-to try clients on (stub). It paces no requests of other programs.
+		Short: "Keep every program inside the rate limits of the keys they share",
+		Long: `Paceline is a proxy for model providers on this machine. Programs that share an
+API key send their requests through it (serve), wait their turn there instead of
+being refused, and use the whole allowance. Nothing is changed in them but a base
+URL, and exec sets that too.
+
+It is also a Go library, github.com/paceline-proxy/paceline, and a stand-in
+provider to try clients on (stub); demo shows what pacing does.
 
 Results are written to standard output, everything else to standard error.
 
@@ -70,10 +103,14 @@ Exit codes:
   0    it worked
   1    it failed; results that cannot be written are a failure
   2    wrong usage: an unknown command, flag or value
+  3    another proxy has this home (serve)
   130  interrupted (Ctrl-C); 143 terminated. What was measured so far is printed`,
-		Example: `  paceline demo                          see what pacing does, in 45 seconds
-  paceline stub --limit 15 --per 1m      a provider to try things on
-  paceline help stub                     what a command is for`,
+		Example: `  paceline serve                         run the proxy
+  paceline exec -- claude                run a command through it
+  eval "$(paceline env)"                 send this shell's programs through it
+  paceline doctor                        find out what is wrong
+  paceline demo                          see what pacing does, in 45 seconds
+  paceline stub --limit 15 --per 1m      a provider to try things on`,
 		// What is printed about errors is one line; see usage.go.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -81,7 +118,12 @@ Exit codes:
 	}
 	root.SetOut(out)
 	root.SetFlagErrorFunc(asUsage)
-	root.AddCommand(newDemo(), newStub(), newVersion())
+	root.AddCommand(
+		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
+		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newStats(), newLog(),
+		newDemo(), newStub(), newVersion(),
+	)
 	root.SetHelpCommand(newHelp())
 	checkCompletion(root)
 	for _, c := range root.Commands() {

@@ -18,9 +18,9 @@ func newStub() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stub",
 		Short: "Run a stand-in provider with real limits",
-		Long: `Run a stand-in for a model provider on this machine. It answers chat completions
-and messages, streamed or not, and refuses, tells waits and breaks the way
-providers do. Use it to try a client, an SDK's retries or paceline's limits
+		Long: `Run a stand-in for a model provider on this machine. It answers chat completions,
+responses, messages and embeddings, streamed or not, and refuses, tells waits
+and breaks the way providers do. Use it to try a client, an SDK's retries or paceline's limits
 without a key and without spending anything.
 
 Without --meter and --limit it admits everything. With --limit alone the meter

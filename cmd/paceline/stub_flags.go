@@ -34,7 +34,9 @@ func (f *stubFlags) define(fs *pflag.FlagSet) {
 	fs.Var(&f.config.Headers, "headers", "whose budget headers to send")
 	fs.Var(&f.config.HeadersAt, "headers-at", "the instant these headers speak of")
 	fs.BoolVar(&f.config.Penalise, "penalise", false, "count refused requests too")
-	fs.Var(&f.config.Faults, "fault", "what goes wrong with admitted requests: reset, cut, silence or a status; may be given again")
+	fs.Var(&f.config.Faults, "fault", "what goes wrong with admitted requests: reset, cut, silence, error (in a 200), late-error (in mid-stream) or a status; may be given again")
+	fs.DurationVar(&f.config.Ping, "ping", 0, "how long a streamed answer is silent before it sends a ping; 0 is never")
+	fs.BoolVar(&f.config.TrackRepeats, "track-repeats", false, "count answers made twice by the bodies of their requests, for clients that name none")
 	fs.Uint64Var(&f.config.Seed, "seed", 0, "seed of everything drawn at random")
 	fs.BoolVar(&f.json, "json", false, "print {\"url\"} as a line of JSON when ready, and the counts as another at the end")
 }
@@ -96,7 +98,7 @@ func (f *stubFlags) faults(given func(flag string) bool) (faults []string) {
 	for _, d := range []struct {
 		flag string
 		is   time.Duration
-	}{{"jitter", f.config.Jitter}, {"service", f.config.Service}} {
+	}{{"jitter", f.config.Jitter}, {"service", f.config.Service}, {"ping", f.config.Ping}} {
 		if d.is < 0 {
 			bad("--%s is %v: give 0s or a longer time, such as 300ms", d.flag, d.is)
 		}

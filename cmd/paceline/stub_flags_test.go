@@ -117,6 +117,7 @@ func TestErrorsNameFlags(t *testing.T) {
 
 func TestErrorsSayWhatToGive(t *testing.T) {
 	for args, want := range map[string]string{
+		"--ping=-1s":                    "--ping is -1s: give 0s or a longer time, such as 300ms",
 		"--service=-1s":                 "--service is -1s: give 0s or a longer time, such as 300ms",
 		"--jitter=-1ms":                 "--jitter is -1ms: give 0s or a longer time, such as 300ms",
 		"--meter=bucket":                "--meter bucket needs a limit: give --limit N, the requests admitted in the span of --per",

@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/paceline-proxy/paceline/internal/spelling"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -64,7 +64,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	if len(names) == 0 {
 		return noArgs(c, []string{name})
 	}
-	return usagef("unknown command %q%s: the commands are %s", name, didYouMean(nearest(name, names), ""), strings.Join(names, ", "))
+	return usagef("unknown command %q%s: the commands are %s", name, didYouMean(spelling.Nearest(name, names), ""), strings.Join(names, ", "))
 }
 
 func unknownFlag(c *cobra.Command, e *pflag.NotExistError) error {
@@ -82,7 +82,7 @@ func unknownFlag(c *cobra.Command, e *pflag.NotExistError) error {
 		return usagef("unknown flag -%s of %s: %s", e.GetSpecifiedName(), c.CommandPath(), allowed)
 	}
 	return usagef("unknown flag --%s of %s%s: %s", e.GetSpecifiedName(), c.CommandPath(),
-		didYouMean(nearest(e.GetSpecifiedName(), names), "--"), allowed)
+		didYouMean(spelling.Nearest(e.GetSpecifiedName(), names), "--"), allowed)
 }
 
 // badValue says what is wrong with a flag's value. Where its type lists the
@@ -99,7 +99,7 @@ func badValue(e *pflag.InvalidValueError) error {
 	case kind == "bool":
 		return usagef("--%s is %q: it is true or false", f.Name, e.GetValue())
 	default:
-		suggestion := didYouMean(nearest(e.GetValue(), words(f)), "")
+		suggestion := didYouMean(spelling.Nearest(e.GetValue(), words(f)), "")
 		return usagef("--%s is %q%s: %v", f.Name, e.GetValue(), suggestion, e.Unwrap())
 	}
 }
@@ -127,51 +127,4 @@ func didYouMean(word, dashes string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s%s?)", dashes, word)
-}
-
-// nearest is the word that a mistyped one was probably meant to be, empty
-// where none is near.
-func nearest(typed string, words []string) string {
-	typed = strings.ToLower(typed)
-	if typed == "" {
-		return ""
-	}
-	best, least := "", 3 // edits
-	for _, w := range words {
-		d := edits(typed, w)
-		if strings.HasPrefix(w, typed) {
-			d = min(d, 1)
-		}
-		// Most of a short word is no typing mistake.
-		if d < least && d < len(w) && d <= max(1, len(typed)/2) {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// edits is how many letters must be added, taken away, changed or swapped with
-// their neighbour to make b of a.
-func edits(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			changed := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				changed++
-			}
-			rows[i][j] = slices.Min([]int{changed, rows[i-1][j] + 1, rows[i][j-1] + 1})
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

@@ -45,11 +45,16 @@ type journal struct {
 	spare   []byte // the last pending; also guarded by writing
 	noted   uint64 // up to where notes have been taken
 	keys    uint64 // numbers given so far
-	broken  bool   // nothing is noted until the file has been written anew
-	closed  bool
-	timer   *time.Timer
-	armed   bool
-	atMost  int64 // the size to compact at
+
+	// How far the wall's clock and the limiter's were apart when the machine
+	// was last asked for a sleep, and what the limiter had not noticed then.
+	apart, unnoticed int64
+
+	broken bool // nothing is noted until the file has been written anew
+	closed bool
+	timer  *time.Timer
+	armed  bool
+	atMost int64 // the size to compact at
 
 	// While the file is written anew: what belongs after what has been copied.
 	copying bool
@@ -88,12 +93,17 @@ func (f dataFile) Sync() error { return datasync(f.File) }
 type stamp struct{ now, boot, wall int64 }
 
 // stamp reads the clocks at now, of the limiter's. A sleep that the limiter has
-// not noticed is known to the machine's.
+// not noticed yet is part of it: the wall clock has moved on by it, and then the
+// machine is asked. mu is held.
 func (j *journal) stamp(c *clock, now int64) stamp {
 	s := stamp{now: now, boot: j.zero + now, wall: time.Now().UnixNano()}
-	if sleep := c.suspended() - c.reference - c.slept; sleep >= leastSleep {
-		s.boot += sleep
+	if apart := s.wall - now; max(apart-j.apart, j.apart-apart) >= leastSleep {
+		j.apart, j.unnoticed = apart, c.suspended()-c.reference-c.slept
+		if j.unnoticed < leastSleep {
+			j.unnoticed = 0
+		}
 	}
+	s.boot += j.unnoticed
 	return s
 }
 
@@ -105,32 +115,26 @@ func (s stamp) dated(at int64, r record) record {
 
 // note takes down a record that concerns a set of shards. mu is held.
 func (j *journal) note(set uint64, r record) {
-	raw := r.add(nil)
-	if !j.broken {
-		j.take(raw)
-	}
-	if j.copying && j.copied&set != 0 {
-		j.next = append(j.next, raw...)
-	}
+	var raw [recordSize]byte
+	j.take(set, r.add(raw[:0]))
 }
 
-// noteKey makes the key of a bucket known. mu is held.
+// noteKey gives a key a number. mu is held.
 func (j *journal) noteKey(set uint64, key string) (number uint64) {
 	j.keys++
-	raw := addKey(nil, j.keys, key)
-	if !j.broken {
-		j.take(raw)
-	}
-	if j.copying && j.copied&set != 0 {
-		j.next = append(j.next, raw...)
-	}
+	j.take(set, addKey(nil, j.keys, key))
 	return j.keys
 }
 
-func (j *journal) take(raw []byte) {
-	j.pending = append(j.pending, raw...)
-	j.noted += uint64(len(raw))
-	j.arm()
+func (j *journal) take(set uint64, raw []byte) {
+	if !j.broken {
+		j.pending = append(j.pending, raw...)
+		j.noted += uint64(len(raw))
+		j.arm()
+	}
+	if j.copying && j.copied&set != 0 {
+		j.next = append(j.next, raw...)
+	}
 }
 
 // arm sees to it that a tick comes. mu is held.
@@ -328,6 +332,8 @@ func (l *Limiter) copyShard(i uint64) {
 	j, s := l.journal, &l.shards[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	now, _ := l.clock.now()
 	at := j.stamp(&l.clock, now)
 	var raw []byte
@@ -335,11 +341,11 @@ func (l *Limiter) copyShard(i uint64) {
 		r = at.dated(instant, r)
 		raw = r.add(raw)
 	}
-	j.mu.Lock() // for the numbers
 	for _, b := range s.slots {
 		for ; b != nil; b = b.next {
 			if s.tidy(b, now) {
-				continue // no need to remember it
+				b.number = 0 // not in the new file
+				continue
 			}
 			if b.number == 0 {
 				j.keys++
@@ -370,7 +376,6 @@ func (l *Limiter) copyShard(i uint64) {
 	}
 	j.copied |= 1 << i
 	j.next = append(j.next, raw...)
-	j.mu.Unlock()
 }
 
 // granted notes a grant dated at, which is now or, where it is seeded, earlier.

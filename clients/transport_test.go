@@ -19,18 +19,18 @@ import (
 	"github.com/paceline-proxy/paceline/stub"
 )
 
-// base is where the stand-in provider lives in virtual time.
-const base = "http://provider.test/v1"
+// virtual is where the stand-in provider lives in virtual time.
+const virtual = "http://provider.test/v1"
 
 // thirty is a provider of 30 requests a minute, and what its user declares.
 var thirty = []stub.Meter{{Kind: stub.Rolling, Limit: 30, Per: time.Minute}}
 
 func declared() paceline.Provider {
-	return paceline.Provider{Name: "provider", BaseURL: base, Limits: paceline.Limits{MaxPerMinute: 30}}
+	return paceline.Provider{Name: "provider", BaseURL: virtual, Limits: paceline.Limits{MaxPerMinute: 30}}
 }
 
-// sdk is openai-go as its users make it, over a Transport.
-func sdk(provider http.RoundTripper, p paceline.Provider, more ...option.RequestOption) openai.Client {
+// overTransport is openai-go as its users make it, over a Transport.
+func overTransport(provider http.RoundTripper, p paceline.Provider, more ...option.RequestOption) openai.Client {
 	transport := &paceline.Transport{Base: provider, Limiter: memory.New(), Providers: []paceline.Provider{p}}
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithAPIKey("sk-test"),
@@ -108,7 +108,7 @@ func TestHundredCallsThroughRefusals(t *testing.T) {
 		provider := newStub(t, stub.Config{
 			Meters: thirty, Script: script, Jitter: time.Second, Service: 2 * time.Second, Seed: 1,
 		})
-		together(t, sdk(provider, declared()), 1, 100)
+		together(t, overTransport(provider, declared()), 1, 100)
 
 		c := provider.Counts()
 		if c.Admitted != 100 || c.Refused != 6 {
@@ -143,7 +143,7 @@ func TestStreamedCall(t *testing.T) {
 			Meters: thirty, Service: 10 * time.Second,
 			Script: []stub.Step{refusal(4*time.Second, stub.RetryAfterSeconds)},
 		})
-		client := sdk(provider, declared())
+		client := overTransport(provider, declared())
 		start := time.Now()
 		answer := client.Chat.Completions.NewStreaming(context.Background(), params())
 		text, pieces := "", []time.Duration(nil)
@@ -183,10 +183,10 @@ func TestRetriesDoNotMultiply(t *testing.T) {
 		{"through paceline", func(provider http.RoundTripper) openai.Client {
 			p := declared()
 			p.Retry.Max = 3
-			return sdk(provider, p) // with the SDK's own two retries, its default
+			return overTransport(provider, p) // with the SDK's own two retries, its default
 		}, 4},
 		{"the SDK alone", func(provider http.RoundTripper) openai.Client {
-			return openai.NewClient(option.WithAPIKey("sk-test"), option.WithBaseURL(base),
+			return openai.NewClient(option.WithAPIKey("sk-test"), option.WithBaseURL(virtual),
 				option.WithHTTPClient(&http.Client{Transport: provider}))
 		}, 3},
 	} {
@@ -222,7 +222,7 @@ func TestRealServer(t *testing.T) {
 	}
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
-	together(t, sdk(base, p), 1, 16)
+	together(t, overTransport(base, p), 1, 16)
 	if c := provider.Counts(); c.Admitted != 16 || c.Repeated > 0 {
 		t.Errorf("admitted %d, %d repeated; want 16 and 0", c.Admitted, c.Repeated)
 	}

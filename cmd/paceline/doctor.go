@@ -1,0 +1,292 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paceline-proxy/paceline/internal/config"
+	"github.com/paceline-proxy/paceline/internal/history"
+	"github.com/paceline-proxy/paceline/internal/home"
+)
+
+// A finding is what one check found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok, warning or fault
+	Says   string `json:"says"`
+	Do     string `json:"do,omitempty"`
+}
+
+func newDoctor() *cobra.Command {
+	var asJSON bool
+	var file string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out what is wrong, and say what to do",
+		Long: `Check the home, the configuration, the proxy, the environment of this shell and
+the log of the last day, and say of everything that is wrong what to do. Nothing
+is changed, and no provider is asked.
+
+The exit code is 1 if anything is a fault; warnings alone are no failure.`,
+		Example: `  paceline doctor
+  paceline doctor --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all := examine(c.Context(), file)
+			if err := printFindings(c, all, asJSON); err != nil {
+				return err
+			}
+			for _, f := range all {
+				if f.Status == "fault" {
+					return coded{code: exitFailed}
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	c.Flags().StringVar(&file, "config", "", "check the configuration in `FILE`")
+	return c
+}
+
+func printFindings(c *cobra.Command, all []finding, asJSON bool) error {
+	for _, f := range all {
+		var err error
+		if asJSON {
+			err = json.NewEncoder(c.OutOrStdout()).Encode(f)
+		} else {
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%-8s %-13s %s\n", f.Status, f.Check, f.Says)
+			if f.Do != "" && err == nil {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "%-22s %s\n", "", f.Do)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examine makes all checks.
+func examine(ctx context.Context, file string) (all []finding) {
+	add := func(fs ...finding) { all = append(all, fs...) }
+	h, err := home.Find()
+	if err != nil {
+		return []finding{{"home", "fault", err.Error(), ""}}
+	}
+	add(checkHome(h), checkDisk(h))
+	add(checkConfig(h, file)...)
+	proxy, base := checkProxy(ctx, h)
+	add(proxy...)
+	add(checkOthers(h)...)
+	add(checkVariables(os.Getenv, base)...)
+	add(checkLog(ctx, h, time.Now())...)
+	return all
+}
+
+func checkHome(h home.Home) finding {
+	if err := h.Make(); err != nil {
+		return finding{"home", "fault", err.Error(), ""}
+	}
+	_, err := h.ReadToken()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return finding{"home", "fault", err.Error(), ""}
+	}
+	return finding{"home", "ok", h.Dir, ""}
+}
+
+// little is the space below which logs and journals soon fail.
+const little = 100 << 20
+
+func checkDisk(h home.Home) finding {
+	free, err := freeSpace(h.Dir)
+	switch {
+	case err != nil:
+		return finding{"disk", "warning", "its free space is not known: " + err.Error(), ""}
+	case free < little:
+		return finding{"disk", "warning", fmt.Sprintf("%d MB are free where the home is", free>>20), "make room: requests go on without it, the log and a restart's memory do not"}
+	}
+	return finding{"disk", "ok", fmt.Sprintf("%d MB are free", free>>20), ""}
+}
+
+func checkConfig(h home.Home, file string) []finding {
+	path, _ := config.Find(file, h.Dir)
+	c, err := config.Load(path)
+	if err != nil {
+		var all []finding
+		for line := range strings.Lines(err.Error()) {
+			all = append(all, finding{"config", "fault", strings.TrimSpace(line), ""})
+		}
+		return all
+	}
+	all := []finding{{"config", "ok", cmp.Or(path, "none: known providers work without"), ""}}
+	for _, w := range c.Warnings {
+		all = append(all, finding{"config", "warning", w.Error(), ""})
+	}
+	return all
+}
+
+// checkProxy finds the proxy, and the URL by which clients should reach it.
+func checkProxy(ctx context.Context, h home.Home) (all []finding, base string) {
+	c := h.Client()
+	at, err := c.Endpoint()
+	if err != nil {
+		return []finding{{"proxy", "fault", err.Error(), ""}}, ""
+	}
+	var health struct {
+		Version string `json:"version"`
+	}
+	if err := c.Call(ctx, http.MethodGet, "/health", nil, &health); err != nil {
+		do := ""
+		if !at.Recorded() {
+			do = "unset " + at.From + " to use the home's own proxy"
+		}
+		return []finding{{"proxy", "fault", err.Error(), do}}, at.URL
+	}
+	all = append(all, finding{"proxy", "ok", "it answers at " + at.URL, ""})
+	if v := thisBuild().Version; health.Version != "" && health.Version != v {
+		all = append(all, finding{"version", "warning", fmt.Sprintf("the proxy is %s, this command %s", health.Version, v), "paceline restart"})
+	}
+	if err := c.Call(ctx, http.MethodGet, "/ready", nil, nil); err != nil {
+		all = append(all, finding{"proxy", "warning", "it is stopping: " + err.Error(), "paceline serve"})
+	}
+	if err := c.Status(ctx, nil); err != nil {
+		all = append(all, finding{"token", "fault", err.Error(), "paceline restart, if the token was changed"})
+	}
+	if s, live := h.Live(ctx); live && !at.Recorded() && !sameHost(at.URL, s.URL()) {
+		all = append(all, finding{"two proxies", "fault",
+			fmt.Sprintf("%s names %s, and this home's proxy is at %s: each spends the whole limit", at.From, at.URL, s.URL()), "unset " + at.From + ", or paceline stop"})
+	}
+	return all, at.URL
+}
+
+// checkOthers finds proxies of other homes.
+func checkOthers(h home.Home) []finding {
+	own, _ := h.Recorded()
+	var all []finding
+	for _, pid := range proxies() {
+		if pid != own.PID && pid != os.Getpid() {
+			all = append(all, finding{"two proxies", "warning", fmt.Sprintf("process %d is another paceline serve", pid),
+				"if both send with one key, each spends the whole limit: end one, or give them one limiter"})
+		}
+	}
+	return all
+}
+
+// checkVariables finds what keeps the requests of this shell's programs from
+// coming to the proxy.
+func checkVariables(getenv func(string) string, base string) (all []finding) {
+	add := func(status, says, do string) { all = append(all, finding{"environment", status, says, do}) }
+	for _, v := range everywhere {
+		value := getenv(v.Name)
+		if value == "" {
+			continue
+		}
+		u, err := url.Parse(value)
+		switch {
+		case err != nil || u.Host == "":
+			add("fault", fmt.Sprintf("%s is %q, which is no URL", v.Name, value), "unset it")
+		case base != "" && !sameHost(value, base):
+			add("warning", fmt.Sprintf("%s is %s: its requests do not come to the proxy", v.Name, value), "unset it, or set it to "+strings.ReplaceAll(v.Value, "{base}", base))
+		case strings.Contains(u.Path, "/v1/v1"):
+			add("warning", fmt.Sprintf("%s is %s: /v1 is doubled", v.Name, value), "leave one out")
+		case strings.HasPrefix(v.Name, "ANTHROPIC_") && strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+			add("warning", fmt.Sprintf("%s is %s: its clients add /v1 themselves", v.Name, value), "leave /v1 out")
+		case strings.HasPrefix(v.Name, "OPENAI_") && !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+			add("warning", fmt.Sprintf("%s is %s: its clients expect /v1 at its end", v.Name, value), "add /v1")
+		}
+	}
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		direct := cmp.Or(getenv("NO_PROXY"), getenv("no_proxy"))
+		if getenv(name) != "" && withLoopback(direct) != direct {
+			add("warning", name+" is set and NO_PROXY leaves the loopback out: some clients send through that proxy what is meant for this one",
+				"export NO_PROXY="+withLoopback(direct))
+			break
+		}
+	}
+	if len(all) == 0 {
+		add("ok", "nothing keeps requests away", "")
+	}
+	return all
+}
+
+// sameHost reports whether two URLs reach one port, under whatever name of the
+// loopback.
+func sameHost(a, b string) bool {
+	key := func(s string) string {
+		u, err := url.Parse(s)
+		if err != nil {
+			return s
+		}
+		switch host := u.Hostname(); host {
+		case "127.0.0.1", "::1", "localhost":
+			return "loopback:" + u.Port()
+		default:
+			return host + ":" + u.Port()
+		}
+	}
+	return key(a) == key(b)
+}
+
+// checkLog finds refused keys, a clock that was set back and silence.
+func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
+	r, err := history.OpenReader(h.Log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return []finding{{"requests", "warning", "none has come through yet", `paceline exec -- CMD, or eval "$(paceline env)"`}}
+	}
+	if err != nil {
+		return []finding{{"log", "fault", err.Error(), "move " + h.Log() + " away: paceline begins a new one"}}
+	}
+	defer r.Close()
+	type key struct{ provider, credential string }
+	refused := make(map[key]int)
+	var order []key
+	var last time.Time
+	n := 0
+	for rec, err := range r.Records(ctx, history.Query{Since: now.Add(-24 * time.Hour)}) {
+		if err != nil {
+			return append(all, finding{"log", "fault", err.Error(), "move " + h.Log() + " away: paceline begins a new one"})
+		}
+		n++
+		k := key{rec.Provider, rec.Credential}
+		switch {
+		case rec.Status == http.StatusUnauthorized:
+			if refused[k] == 0 {
+				order = append(order, k)
+			}
+			refused[k]++
+		case rec.OK():
+			refused[k] = 0 // it works now
+		}
+		if rec.Done.After(last) {
+			last = rec.Done
+		}
+	}
+	for _, k := range order {
+		if c := refused[k]; c > 0 {
+			all = append(all, finding{"key", "fault", fmt.Sprintf("%s refuses the key %s (401, %d times since it last worked)", k.provider, cmp.Or(k.credential, "of the client"), c), "give the client, or apiKey in the configuration, a valid one"})
+			refused[k] = 0
+		}
+	}
+	if last.After(now.Add(time.Minute)) {
+		all = append(all, finding{"clock", "warning", fmt.Sprintf("the log has a request at %s, which is to come: the clock was set back", last.Format(time.RFC3339)), "set the clock; windows count by the machine's running time and stay right"})
+	}
+	switch {
+	case n == 0:
+		all = append(all, finding{"requests", "warning", "none came through in the last 24 hours", `paceline exec -- CMD, or eval "$(paceline env)"; paceline exec --explain CMD says what a command reads`})
+	default:
+		all = append(all, finding{"requests", "ok", fmt.Sprintf("%d came through in the last 24 hours, the last one %v ago", n, max(0, now.Sub(last)).Round(time.Second)), ""})
+	}
+	return all
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/internal/config"
+)
+
+func newLimits() *cobra.Command {
+	var asJSON, asYAML bool
+	c := &cobra.Command{
+		Use:   "limits [PROVIDER]",
+		Short: "Print the limits that are declared, told and learned",
+		Long: `Print the limits of each line of requests of the running proxy: those of the
+configuration, those that the provider tells, and those learned from its
+refusals. With --yaml they are an entry to paste into the configuration; what is
+told or learned there is what it is now, and may change.`,
+		Example: `  paceline limits
+  paceline limits groq --yaml >> paceline.yaml
+  paceline limits --json | jq .`,
+		Args:              atMost(1, "one provider"),
+		ValidArgsFunction: completeProviders,
+		RunE: func(c *cobra.Command, args []string) error {
+			if asJSON && asYAML {
+				return usagef("--json and --yaml are two ways to print one thing: give one of them")
+			}
+			s, err := askStatus(c.Context())
+			if err != nil {
+				return err
+			}
+			all := limitsOf(s.Callers)
+			if len(args) > 0 {
+				all = slices.DeleteFunc(all, func(l callerLimits) bool { return l.Provider != args[0] })
+				if len(all) == 0 {
+					return fmt.Errorf("nothing of %q was sent lately: there is nothing to tell of its limits but what paceline config show %s says", args[0], args[0])
+				}
+			}
+			switch {
+			case asJSON:
+				return json.NewEncoder(c.OutOrStdout()).Encode(all)
+			case asYAML:
+				return printYAML(c.OutOrStdout(), all)
+			}
+			return printLimits(c.OutOrStdout(), all, time.Now())
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	c.Flags().BoolVar(&asYAML, "yaml", false, "print them as an entry of the configuration")
+	return c
+}
+
+// callerLimits are those of one line, by where they come from.
+type callerLimits struct {
+	Provider   string                  `json:"provider"`
+	Credential string                  `json:"credential,omitempty"`
+	Account    string                  `json:"account,omitempty"`
+	Scope      string                  `json:"scope,omitempty"`
+	Declared   paceline.LimitsStatus   `json:"declared"`
+	Told       []paceline.BucketStatus `json:"told"`
+	Learned    learnedLimits           `json:"learned"`
+
+	name string
+}
+
+// learnedLimits are what refusals taught.
+type learnedLimits struct {
+	Factor     float64 `json:"factor,omitempty"` // of the declared rates
+	SpacingMs  float64 `json:"spacing_ms,omitempty"`
+	Concurrent int     `json:"concurrent,omitempty"`
+}
+
+func limitsOf(callers []paceline.CallerStatus) []callerLimits {
+	all := make([]callerLimits, len(callers))
+	for i, c := range callers {
+		l := callerLimits{
+			Provider: c.Provider, Credential: c.Credential, Account: c.Account, Scope: c.Scope,
+			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), name: callerName(c),
+		}
+		e := c.Effective
+		if e.Factor > 0 && e.Factor < 1 {
+			l.Learned.Factor = e.Factor
+		}
+		if !declaresRate(c.Limits) { // else it is the pacing
+			l.Learned.SpacingMs = e.SpacingMs
+		}
+		if e.Concurrent > 0 && (c.Limits.Concurrent == 0 || e.Concurrent < c.Limits.Concurrent && l.Learned.Factor == 0) {
+			l.Learned.Concurrent = e.Concurrent
+		}
+		all[i] = l
+	}
+	return all
+}
+
+func declaresRate(l paceline.LimitsStatus) bool {
+	return l.PerSecond > 0 || l.PerMinute > 0 || l.PerHour > 0 || l.PerDay > 0 || l.Pacing != ""
+}
+
+func printLimits(w io.Writer, all []callerLimits, now time.Time) error {
+	var b strings.Builder
+	if len(all) == 0 {
+		b.WriteString("nothing was sent lately: there is nothing to tell of limits but what paceline config show says\n")
+	}
+	for i, l := range all {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%s\n", l.name)
+		row := func(source, says string) { fmt.Fprintf(&b, "  %-8s  %s\n", source, clean(says)) }
+		if says := describeDeclared(l.Declared); says != "" {
+			row("declared", says)
+		}
+		for _, t := range l.Told {
+			row("told", describeTold(t, now))
+		}
+		if says := l.Learned.describe(); says != "" {
+			row("learned", says)
+		}
+		if len(l.Told) == 0 && describeDeclared(l.Declared) == "" && l.Learned.describe() == "" {
+			row("none", "it is sent as it comes until the provider refuses")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func describeDeclared(l paceline.LimitsStatus) string {
+	return config.Describe(paceline.Limits{
+		MaxPerSecond: l.PerSecond, MaxPerMinute: l.PerMinute, MaxPerHour: l.PerHour, MaxPerDay: l.PerDay,
+		MaxConcurrent: l.Concurrent, Pacing: paceline.Pacing(l.Pacing), SafetyMargin: l.SafetyMargin,
+	})
+}
+
+func describeTold(t paceline.BucketStatus, now time.Time) string {
+	says := strings.ReplaceAll(t.Unit, "_", " ")
+	if t.Window != dialect.Unknown && t.Window != "" {
+		says += " a " + t.Window
+	}
+	if t.Scope != "" {
+		says += " of " + t.Scope
+	}
+	var parts []string
+	if t.Limit != nil {
+		parts = append(parts, fmt.Sprintf("%d", *t.Limit))
+	}
+	if t.Remaining != nil {
+		parts = append(parts, fmt.Sprintf("%d left", *t.Remaining))
+	}
+	if t.ResetAt.After(now) {
+		parts = append(parts, fmt.Sprintf("full again in %v", t.ResetAt.Sub(now).Round(time.Second)))
+	}
+	return says + ": " + strings.Join(parts, ", ")
+}
+
+func (l learnedLimits) describe() string {
+	var parts []string
+	if l.SpacingMs > 0 {
+		parts = append(parts, fmt.Sprintf("a start every %v", time.Duration(l.SpacingMs*float64(time.Millisecond)).Round(time.Millisecond)))
+	}
+	if l.Concurrent > 0 {
+		parts = append(parts, fmt.Sprintf("%d at once", l.Concurrent))
+	}
+	if l.Factor > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g of the declared rates", l.Factor))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A setting is one line of limits, and where it comes from.
+type setting struct {
+	key, source string
+	value       int
+}
+
+// settings are what the configuration would say of a line.
+func (l callerLimits) settings() []setting {
+	var out []setting
+	add := func(key, source string, value int) {
+		if value <= 0 || value > 1<<40 {
+			return
+		}
+		if i := slices.IndexFunc(out, func(s setting) bool { return s.key == key }); i >= 0 {
+			return // what is declared comes first
+		}
+		out = append(out, setting{key, source, value})
+	}
+	d := l.Declared
+	add("maxPerSecond", "declared", d.PerSecond)
+	add("maxPerMinute", "declared", d.PerMinute)
+	add("maxPerHour", "declared", d.PerHour)
+	add("maxPerDay", "declared", d.PerDay)
+	add("maxConcurrent", "declared", d.Concurrent)
+	windows := map[string]string{dialect.Second: "maxPerSecond", dialect.Minute: "maxPerMinute", dialect.Hour: "maxPerHour", dialect.Day: "maxPerDay"}
+	told := false
+	for _, t := range l.Told {
+		if key := windows[t.Window]; key != "" && t.Unit == dialect.Requests && t.Limit != nil && t.Scope == "" {
+			add(key, "told", int(min(*t.Limit, math.MaxInt32)))
+			told = true
+		}
+	}
+	if ms := l.Learned.SpacingMs; ms > 0 && !told {
+		if perMinute := 60000 / ms; perMinute >= 1 {
+			add("maxPerMinute", "learned", int(perMinute))
+		} else {
+			add("maxPerHour", "learned", int(60*perMinute))
+		}
+	}
+	add("maxConcurrent", "learned", l.Learned.Concurrent)
+	return out
+}
+
+// printYAML prints entries of providers. Where keys of one provider or model
+// differ, the smallest limits stand.
+func printYAML(w io.Writer, all []callerLimits) error {
+	type limits map[string]setting
+	entries := make(map[string]map[string]limits) // by provider and scope
+	for _, l := range all {
+		if strings.HasPrefix(l.Scope, "~") {
+			continue // what asks for no inference
+		}
+		for _, s := range l.settings() {
+			if entries[l.Provider] == nil {
+				entries[l.Provider] = make(map[string]limits)
+			}
+			if entries[l.Provider][l.Scope] == nil {
+				entries[l.Provider][l.Scope] = make(limits)
+			}
+			if old, ok := entries[l.Provider][l.Scope][s.key]; !ok || s.value < old.value {
+				entries[l.Provider][l.Scope][s.key] = s
+			}
+		}
+	}
+	var b strings.Builder
+	if len(entries) == 0 {
+		b.WriteString("# no limits are known yet\n")
+	} else {
+		b.WriteString("providers:\n")
+	}
+	key := func(s string) string {
+		quoted, err := yaml.Marshal(s)
+		if err != nil {
+			return `""`
+		}
+		return strings.TrimSpace(string(quoted))
+	}
+	write := func(indent string, ls limits) {
+		fmt.Fprintf(&b, "%slimits:\n", indent)
+		for _, name := range sortedKeys(ls) {
+			fmt.Fprintf(&b, "%s  %s: %d  # %s\n", indent, name, ls[name].value, ls[name].source)
+		}
+	}
+	for _, provider := range sortedKeys(entries) {
+		fmt.Fprintf(&b, "  %s:\n", key(provider))
+		scopes := entries[provider]
+		if ls := scopes[""]; ls != nil {
+			write("    ", ls)
+		}
+		models := slices.DeleteFunc(sortedKeys(scopes), func(s string) bool { return s == "" })
+		if len(models) > 0 {
+			b.WriteString("    models:\n")
+		}
+		for _, model := range models {
+			fmt.Fprintf(&b, "      %s:\n", key(model))
+			write("        ", scopes[model])
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

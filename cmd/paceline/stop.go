@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paceline-proxy/paceline/internal/daemon"
+	"github.com/paceline-proxy/paceline/internal/home"
+)
+
+func newStop() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "End the proxy; answers under way are passed on",
+		Long: `End the proxy of this home, and return when another could start. Those who wait
+are told to come again and keep their places; answers under way are passed on
+for up to drain.maxMs by the old process, which sends nothing any more.`,
+		Example: `  paceline stop`,
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := home.Find()
+			if err != nil {
+				return err
+			}
+			s, live := h.Live(c.Context())
+			if !live {
+				return &home.NotRunning{}
+			}
+			if err := stop(c.Context(), h, s); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (%v)\n", s)
+			return err
+		},
+	}
+}
+
+// stop ends a proxy and returns when it has let go of the home.
+func stop(ctx context.Context, h home.Home, s home.Server) error {
+	if err := daemon.End(ctx, h, s); err != nil {
+		return err
+	}
+	for {
+		if now, err := h.Recorded(); err != nil || now.PID != s.PID || now.Dead() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func newRestart() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "restart",
+		Short: "Start the proxy anew, at the same address, without losing a request",
+		Long: `Start a new proxy in the background that takes the place of the one that runs, at
+the same port and with the same configuration file. If none runs, one is started.`,
+		Example: `  paceline restart
+  paceline restart --config new.yaml`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := home.Find()
+			if err != nil {
+				return err
+			}
+			var addrs []string
+			if s, live := h.Live(c.Context()); live {
+				addrs = s.Listen
+				f.autostarted = s.Autostarted
+				if f.config == "" {
+					f.config = s.Config
+				}
+			}
+			f.replace = true
+			return f.startDetached(c, h, addrs)
+		},
+	}
+	c.Flags().StringVar(&f.config, "config", "", "read the configuration from `FILE` (default: the one it has)")
+	return c
+}
+
+func newReload() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Have the proxy read its configuration again",
+		Long: `Have the running proxy read its configuration again. No request is dropped; those
+that wait take the new limits when they ask next. Where anything is wrong with
+it, all of it is said and the old one stays. It is the same as SIGHUP.`,
+		Example: `  paceline reload`,
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := home.Find()
+			if err != nil {
+				return err
+			}
+			err = h.Client().Control(c.Context(), "reload", nil, nil)
+			if r, ok := errors.AsType[*home.Refusal](err); ok {
+				return fmt.Errorf("the old configuration stays:\n%s", r.Message)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), "the configuration was read again")
+			return err
+		},
+	}
+}

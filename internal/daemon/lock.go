@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/paceline-proxy/paceline/internal/home"
+)
+
+// letGo is how long a predecessor has for letting go of the home.
+const letGo = 15 * time.Second
+
+// takeLock takes the home, from a predecessor where that is asked for.
+func takeLock(ctx context.Context, o Options) (*home.Lock, error) {
+	lock, err := o.Home.Lock()
+	taken, ok := errors.AsType[*home.Taken](err)
+	if !ok || !o.Replace || taken.Elsewhere {
+		return lock, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, letGo)
+	defer cancel()
+	if taken.Server.PID != 0 {
+		if err := End(ctx, o.Home, taken.Server); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		lock, err := o.Home.Lock()
+		if _, ok := errors.AsType[*home.Taken](err); !ok {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the proxy that was told to stop has not let go of the home in %v: %w", letGo, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// End tells a proxy of this machine to stop, and returns when it has been
+// told. One that does not listen gets a signal.
+func End(ctx context.Context, h home.Home, s home.Server) error {
+	told, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := h.ClientOf(s).Control(told, "stop", nil, nil)
+	if err == nil {
+		return nil
+	}
+	p, e := os.FindProcess(s.PID)
+	if e == nil {
+		e = p.Signal(syscall.SIGTERM)
+	}
+	if e != nil && !errors.Is(e, os.ErrProcessDone) {
+		return fmt.Errorf("the proxy (%v) could not be told to stop: %w", s, errors.Join(err, e))
+	}
+	return nil
+}

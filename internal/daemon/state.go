@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2/maybe"
+
+	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/budget/file"
+	"github.com/paceline-proxy/paceline/internal/history"
+	"github.com/paceline-proxy/paceline/limiter/memory"
+)
+
+// openHistory opens the log. Without one the proxy goes on.
+func (d *daemon) openHistory() {
+	var err error
+	d.history, err = history.Open(d.Home.Log(), history.Options{
+		KeepDays: d.config.Log.KeepDays, MaxMB: d.config.Log.MaxMB, Logger: d.Logger,
+	})
+	if err != nil {
+		d.history = nil // takes rows and keeps none
+		d.Logger.Error("the log of requests cannot be opened: requests go on without it", "file", d.Home.Log(), "error", err)
+	}
+}
+
+// openLimiter opens the limiter with its journal, and reports whether what was
+// granted before has to be taken from the log.
+func (d *daemon) openLimiter() (fresh bool) {
+	l, err := memory.Journal{Path: d.Home.Journal(), HoldOf: d.holdOf, Seeded: true, Logger: d.Logger}.Open()
+	if err != nil {
+		d.Logger.Error("the journal cannot be opened: limits hold, but a restart will not know what was sent",
+			"file", d.Home.Journal(), "error", err)
+		d.limiter = &holder{Limiter: memory.New()}
+		return true
+	}
+	d.limiter = &holder{Limiter: l}
+	r := l.Recovered()
+	if r.Damaged || r.Newer {
+		d.Logger.Warn("the journal was damaged: windows are counted again from the log", "records", r.Records, "aside", r.Aside)
+	}
+	return r.Fresh || r.Damaged || r.Newer
+}
+
+// holdOf is how long the provider of a bucket may work on what a dead
+// predecessor sent.
+func (d *daemon) holdOf(bucket string) time.Duration {
+	name, _, _ := strings.Cut(bucket, "/")
+	if name, err := url.PathUnescape(name); err == nil {
+		if p, ok, err := d.config.Provider(name); ok && err == nil {
+			return p.AbortHold
+		}
+	}
+	return d.abortHold()
+}
+
+// abortHold is how long a provider may work on what a dead predecessor sent.
+func (d *daemon) abortHold() time.Duration {
+	hold := 30 * time.Second
+	for _, p := range d.config.Providers {
+		hold = max(hold, p.AbortHold)
+	}
+	return hold
+}
+
+// store is where learned state is kept, nil for in this process alone.
+func (d *daemon) store() budget.Store {
+	s, err := file.Open(d.Home.RateLimits())
+	if err != nil {
+		d.Logger.Error("what providers tell cannot be kept: a restart will not know it", "dir", d.Home.RateLimits(), "error", err)
+		return nil
+	}
+	return s
+}
+
+// seedSince is the longest window there is, with its slack.
+const seedSince = 25 * time.Hour
+
+// seed counts again what the log says was sent.
+func (d *daemon) seed() {
+	r, err := history.OpenReader(d.Home.Log())
+	if err != nil {
+		return // there was none, or openHistory has said so
+	}
+	defer r.Close()
+	rows := 0
+	err = d.transport.Seed(func(yield func(paceline.Record) bool) {
+		for rec, err := range r.Records(context.Background(), history.Query{Since: time.Now().Add(-seedSince)}) {
+			if err != nil {
+				d.Logger.Warn("the log could not be read whole: windows may be less full than they are", "error", err)
+				return
+			}
+			rows++
+			if !yield(rec) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		d.Logger.Warn("what was sent before could not be counted again", "error", err)
+	}
+	if rows > 0 {
+		d.Logger.Warn("the journal was missing or damaged: windows and pauses were rebuilt from the log", "rows", rows)
+	}
+}
+
+// keepPlaces writes the places in line of those who were sent away.
+func (d *daemon) keepPlaces() {
+	places := d.transport.Places()
+	if len(places) == 0 {
+		return
+	}
+	b, err := json.Marshal(places)
+	if err == nil {
+		err = maybe.WriteFile(d.Home.Places(), b, 0o600)
+	}
+	if err != nil {
+		d.Logger.Warn("places in line could not be kept: those who waited begin at the end", "error", err)
+	}
+}
+
+// takePlaces reads them, once.
+func (d *daemon) takePlaces() {
+	b, err := os.ReadFile(d.Home.Places())
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var places []paceline.Place
+	if err == nil {
+		err = json.Unmarshal(b, &places)
+	}
+	if err != nil {
+		d.Logger.Warn("places in line were lost: those who waited begin at the end", "file", d.Home.Places(), "error", err)
+	}
+	d.transport.Restore(places)
+	if err := os.Remove(d.Home.Places()); err != nil {
+		d.Logger.Warn("the file of places cannot be removed", "error", err)
+	}
+}
