@@ -169,7 +169,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		next := newRig(t, stub.Config{}, provider)
+		next := newRig(t, stub.Config{Service: sec}, provider)
 		next.Limiter, next.Queue = old.Limiter, old.Queue
 		next.Restore(places)
 		time.Sleep(sec)
