@@ -138,9 +138,13 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, err
 	}
 	l := g.join(w)
+	var until time.Time // zero: until somebody wakes us
 	for {
-		g.age(l, w, time.Now())
-		var until time.Time // zero: until somebody wakes us
+		now := time.Now()
+		g.age(l, w, now)
+		if !until.After(now) { // else its lane may sleep by this alarm
+			until = time.Time{}
+		}
 		if turn, released := g.beginAsk(l, w); turn {
 			grant, granted, next, err := g.ask(ctx, l, w, released)
 			g.endAsk(l)
