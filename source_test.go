@@ -80,8 +80,8 @@ func TestOneSendSite(t *testing.T) {
 	}
 }
 
-// P-03 to P-09: nothing else reaches a provider. A Transport is composed by the
-// daemon, which serves every command and every other process over HTTP, and by
+// P-03, P-04, P-05, P-06, P-07, P-08, P-09: nothing else reaches a provider. A
+// Transport is composed by the daemon, which serves every command and every other process over HTTP, and by
 // the demo, whose provider is a stand-in; no command has one, whatever its name.
 // Requests are made to the daemon alone, and by the demo.
 func TestNothingElseSends(t *testing.T) {
