@@ -51,5 +51,5 @@ crash: ## kill paceline serve at random instants under load, a hundred times (ab
 	cd bench && go run ./crash
 
 .PHONY: bench
-bench: ## what the memory limiter costs beside x/time/rate, and how fast a log of a million rows is read
-	cd bench && go run ./limiter && go run ./history
+bench: ## what the memory limiter, the proxy and the log cost, beside x/time/rate and a bare ReverseProxy
+	cd bench && go run ./limiter && go run ./proxy && go run ./history
