@@ -42,7 +42,9 @@ on standard error.`,
 			if err != nil {
 				return err
 			}
-			p := planFor(tool{}, caller{name: f.name, priority: f.priority.word, token: token}.base(at.URL), os.Getenv)
+			who := f.caller()
+			who.token = token
+			p := planFor(tool{}, who.base(at.URL), os.Getenv)
 			for _, v := range p.Kept {
 				fmt.Fprintf(c.ErrOrStderr(), "paceline: %s is %s and stays so; unset it to go through the proxy\n", v.Name, v.Value)
 			}

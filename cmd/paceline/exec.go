@@ -20,19 +20,42 @@ import (
 
 	"github.com/paceline-proxy/paceline/internal/daemon"
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/proxy"
 )
 
 // callerFlags are what exec and env are told of the caller.
 type callerFlags struct {
-	name     string
+	name     clientName
 	priority oneOf
 }
 
 func (f *callerFlags) define(c *cobra.Command) {
 	f.priority.words = []string{"interactive", "normal", "background"}
-	c.Flags().StringVar(&f.name, "as", "", "call the client `NAME`: it has its own turn, and its own row in the statistics")
+	c.Flags().Var(&f.name, "as", "call the client `NAME`: it has its own turn, and its own row in the statistics")
 	c.Flags().Var(&f.priority, "priority", "whose turn comes first")
 }
+
+// caller is who the flags say it is.
+func (f *callerFlags) caller() caller {
+	return caller{name: string(f.name), priority: f.priority.word}
+}
+
+// A clientName is a flag that takes what a base URL can say.
+type clientName string
+
+func (n *clientName) String() string { return string(*n) }
+
+// Set takes a name.
+func (n *clientName) Set(s string) error {
+	if !proxy.Sayable(s) {
+		return errors.New("give a name of 1 to 200 bytes, without control characters")
+	}
+	*n = clientName(s)
+	return nil
+}
+
+// Type is what help calls it.
+func (n *clientName) Type() string { return "name" }
 
 func newExec() *cobra.Command {
 	var f callerFlags
@@ -82,7 +105,7 @@ func explainExec(c *cobra.Command, h home.Home, f callerFlags, command string, a
 	if at, err := h.Client().Endpoint(); err == nil {
 		base = at.URL
 	}
-	p := planFor(toolOf(command), caller{name: f.name, priority: f.priority.word}.base(base), os.Getenv)
+	p := planFor(toolOf(command), f.caller().base(base), os.Getenv)
 	if asJSON {
 		return json.NewEncoder(c.OutOrStdout()).Encode(p)
 	}
@@ -128,7 +151,8 @@ func execute(c *cobra.Command, h home.Home, f callerFlags, args []string, requir
 	if err != nil {
 		return err
 	}
-	who := caller{f.name, f.priority.word, home.NewMark(), token}
+	who := f.caller()
+	who.mark, who.token = home.NewMark(), token
 	t := toolOf(args[0])
 	p := planFor(t, who.base(at.URL), os.Getenv)
 	// Everybody can read a command line.

@@ -106,6 +106,23 @@ func TestAutostartedLife(t *testing.T) {
 	await(t, func() bool { _, err := os.Stat(b.ServerFile()); return err != nil })
 }
 
+// Whatever a client is called, its requests come through, and are counted.
+func TestExecNames(t *testing.T) {
+	up, _ := provider(t, stub.Config{})
+	b := newBox(t)
+	b.configure(up, fmt.Sprintf(one, ""))
+	b.serve()
+	program := python(t)
+	for _, name := range []string{"a/b", "a=b", "a,b", "100%", ".."} {
+		if out, said, code := b.run("exec", "--as", name, "--require", "--", program, "-c", asking); code != 0 || out != "200\n" || said != "" {
+			t.Errorf("%q: exit code %d: %s%s", name, code, out, said)
+		}
+	}
+	if _, said, code := b.run("exec", "--as", "a\nb", "--", "true"); code != 2 || !strings.Contains(said, "without control characters") {
+		t.Errorf("a name of two lines: exit code %d, %s", code, said)
+	}
+}
+
 func TestExecCode(t *testing.T) {
 	b := newBox(t)
 	b.serve("--port", "0")

@@ -2,10 +2,11 @@ package main
 
 import (
 	"cmp"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/paceline-proxy/paceline/internal/proxy"
 )
 
 // A variable of the environment. In its value {base} is the proxy's URL with
@@ -78,24 +79,11 @@ func toolOf(command string) tool {
 type caller struct{ name, priority, mark, token string }
 
 // base appends to the proxy's URL what it is to say.
-func (c caller) base(proxy string) string {
-	var said []string
-	if c.name != "" {
-		said = append(said, url.PathEscape(c.name))
-	}
-	if c.priority != "" {
-		said = append(said, "priority="+c.priority)
-	}
-	if c.mark != "" {
-		said = append(said, "purpose="+c.mark)
-	}
+func (c caller) base(at string) string {
 	if c.token != "" {
-		proxy += "/~" + c.token
+		at += "/~" + c.token
 	}
-	if len(said) > 0 {
-		proxy += "/as/" + strings.Join(said, ",")
-	}
-	return proxy
+	return at + proxy.As(c.name, [2]string{"priority", c.priority}, [2]string{"purpose", c.mark})
 }
 
 // A plan is how a command is run: what is set, what of it the user had set

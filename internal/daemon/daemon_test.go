@@ -32,13 +32,16 @@ func TestUse(t *testing.T) {
 		t.Errorf("its own pages keep it busy")
 	}
 	mark := home.NewMark()
-	for _, path := range []string{"/as/purpose=" + mark + "/v1/models", "/~pcl_x/as/me,priority=normal,purpose=" + mark + "/v1/models", "/v1/models", "/statsfor/v1"} {
+	for _, path := range []string{"/as/purpose=" + mark + "/v1/models", "/~pcl_x/as/me,priority=normal,purpose=" + mark + "/v1/models",
+		"/as/a%2Fb,purpose=" + mark + "/v1/models", // a name with a slash
+		"/as/a%2Cpurpose%3D" + mark + "/v1/models", // a name, and no mark
+		"/v1/models", "/statsfor/v1"} {
 		ask(path)
 	}
 	if since := u.idleSince(started); !since.After(started) {
 		t.Error("requests do not keep it busy")
 	}
-	if got := ask(home.CaughtPath + mark).Body.String(); got != "{\"requests\":2}\n" {
+	if got := ask(home.CaughtPath + mark).Body.String(); got != "{\"requests\":3}\n" {
 		t.Errorf("caught: %s", got)
 	}
 	if c := ask("/v1/models").Header().Get("Connection"); c != "" {

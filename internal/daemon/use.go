@@ -25,8 +25,9 @@ type use struct {
 // ours are the pages that keep no proxy alive.
 var ours = regexp.MustCompile(`^/(health|healthz|ready|readyz|stats|metrics|ui|control)(/|$)`)
 
-// execMark finds the mark that an exec puts into the base URL.
-var execMark = regexp.MustCompile(`^(?:/~[^/]+)?/as/[^/]*\bpurpose=(` + home.MarkPattern + `)`)
+// execMark finds the mark that an exec puts into the base URL, in a path that is
+// still escaped.
+var execMark = regexp.MustCompile(`^(?:/~[^/]+)?/as/(?:[^/]*,)?purpose=(` + home.MarkPattern + `)(?:[,/]|$)`)
 
 // mostCaught bounds what strange marks can make us remember.
 const mostCaught = 1 << 12
@@ -39,7 +40,7 @@ func (u *use) count(next http.Handler) http.Handler {
 			_ = json.NewEncoder(w).Encode(home.Caught{Requests: u.caughtBy(mark)}) // its client has left
 			return
 		}
-		if u.begin(r.URL.Path) {
+		if u.begin(r.URL.EscapedPath()) {
 			// The next request belongs to the successor.
 			w.Header().Set("Connection", "close")
 		}
@@ -48,6 +49,7 @@ func (u *use) count(next http.Handler) http.Handler {
 	})
 }
 
+// begin takes a request by its escaped path.
 func (u *use) begin(path string) (draining bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

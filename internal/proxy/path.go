@@ -83,13 +83,45 @@ func parseAs(escaped string) (map[string]string, error) {
 			key, value = "client", part
 		}
 		value, err := url.PathUnescape(value)
-		if err != nil || value == "" || !sendable(value) || key != "client" && !slices.Contains(sayable, key) || key == "client" && i > 0 {
+		if err != nil || !Sayable(value) || key != "client" && !slices.Contains(sayable, key) || key == "client" && i > 0 {
 			return nil, fmt.Errorf("the path says /as/%s: write /as/NAME,priority=background/PROVIDER/…, with any of %s", escaped, strings.Join(sayable, ", "))
 		}
 		as[http.CanonicalHeaderKey("X-Paceline-"+key)] = value
 	}
 	return as, nil
 }
+
+// As is what parseAs reads: the part /as/NAME,key=value,… of a base URL. said
+// are keys with their values. What is empty is left out, and every value has to
+// be [Sayable].
+func As(name string, said ...[2]string) string {
+	var parts []string
+	switch {
+	case name == "":
+	case strings.Trim(name, ".") == "":
+		// Clients take a segment of dots for a way up.
+		parts = append(parts, "client="+name)
+	default:
+		parts = append(parts, escapeAs(name))
+	}
+	for _, s := range said {
+		if s[1] != "" {
+			parts = append(parts, s[0]+"="+escapeAs(s[1]))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "/as/" + strings.Join(parts, ",")
+}
+
+// escapeAs escapes what ends a segment, and what parseAs splits at.
+func escapeAs(value string) string {
+	return strings.ReplaceAll(url.PathEscape(value), "=", "%3D")
+}
+
+// Sayable reports whether a base URL can say a value of a caller.
+func Sayable(value string) bool { return value != "" && sendable(value) }
 
 // sendable reports whether a value may stand in a header.
 func sendable(v string) bool {

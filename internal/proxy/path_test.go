@@ -128,6 +128,41 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
+// What As says of a caller, parsePath reads, whatever it is called, and also
+// behind a client that resolves dots.
+func FuzzAs(f *testing.F) {
+	for _, s := range []string{"night", "a=b", "a/b", "a,b", "a,priority=interactive", "50%", "%2F", "..", ".", "", "a b?c#d;e", "client=x", "\xff", "~pcl_x", "é"} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, name, run string) {
+		if name != "" && !Sayable(name) || run != "" && !Sayable(run) {
+			return
+		}
+		base, err := url.Parse("http://localhost:8790" + As(name, [2]string{"run", run}, [2]string{"purpose", "p"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := url.Parse("http://localhost:8790" + As(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for u, said := range map[*url.URL]map[string]string{
+			base:  {"X-Paceline-Client": name, "X-Paceline-Run": run, "X-Paceline-Purpose": "p"},
+			alone: {"X-Paceline-Client": name},
+		} {
+			got, err := parsePath(u.JoinPath("v1/models").EscapedPath())
+			if err != nil || got.rest != "/v1/models" {
+				t.Fatalf("%s: %+v, %v", u, got, err)
+			}
+			for header, value := range said {
+				if got.as[header] != value {
+					t.Fatalf("%s: %s is %q, want %q", u, header, got.as[header], value)
+				}
+			}
+		}
+	})
+}
+
 func FuzzHoldsToken(f *testing.F) {
 	f.Add("Bearer pcl_x", "a=pcl_x&key=1")
 	f.Fuzz(func(t *testing.T, a, b string) {
