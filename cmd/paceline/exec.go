@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -152,7 +153,9 @@ func execute(c *cobra.Command, h home.Home, f callerFlags, args []string, requir
 		return err
 	}
 	who := f.caller()
-	who.mark, who.token = home.NewMark(), token
+	// What an exec inside another catches, both have caught.
+	outer := home.MarkOf(os.Getenv(envMarker))
+	who.mark, who.token = cmp.Or(outer, home.NewMark()), token
 	t := toolOf(args[0])
 	p := planFor(t, who.base(at.URL), os.Getenv)
 	// Everybody can read a command line.
@@ -166,6 +169,10 @@ func execute(c *cobra.Command, h home.Home, f callerFlags, args []string, requir
 	for _, v := range p.Set {
 		child.Env = append(child.Env, v.Name+"="+v.Value)
 	}
+	already := 0
+	if outer != "" {
+		already, _ = caught(c.Context(), h, outer) // none, at a proxy that does not know it
+	}
 	alive, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer cancel()
 	go keepAlive(alive, h)
@@ -173,7 +180,7 @@ func execute(c *cobra.Command, h home.Home, f callerFlags, args []string, requir
 	if err != nil {
 		return coded{126, err}
 	}
-	if n, err := caught(alive, h, who.mark); err == nil && n == 0 {
+	if n, err := caught(alive, h, who.mark); err == nil && n <= already {
 		fmt.Fprintf(c.ErrOrStderr(), "paceline: no request of %s came through: %s\n", t.Name, p.why(t.Name))
 		if require {
 			return coded{code: exitNothingCaught}

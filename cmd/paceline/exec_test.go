@@ -118,6 +118,10 @@ func TestExecNames(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s%s", name, code, out, said)
 		}
 	}
+	inner := []string{"exec", "--require", "--", "sh", "-c", `paceline exec --require -- "$@" && ! paceline exec --require -- true`, "sh", program, "-c", asking}
+	if out, said, code := b.run(inner...); code != 0 || out != "200\n" || strings.Count(said, "no request") != 1 || !strings.Contains(said, "no request of true") {
+		t.Errorf("one inside another: exit code %d: %s%s", code, out, said)
+	}
 	if _, said, code := b.run("exec", "--as", "a\nb", "--", "true"); code != 2 || !strings.Contains(said, "without control characters") {
 		t.Errorf("a name of two lines: exit code %d, %s", code, said)
 	}
@@ -196,6 +200,7 @@ func TestPlanFor(t *testing.T) {
 	if len(p.Kept) != 1 || p.Kept[0] != (variable{"ANTHROPIC_BASE_URL", "http://elsewhere"}) {
 		t.Errorf("kept: %v", p.Kept)
 	}
+	has(p, "PACELINE_ENV", wantBase)
 	p = planFor(toolOf("codex"), "http://127.0.0.1:1", getenv)
 	if want := []string{"-c", `openai_base_url="http://127.0.0.1:1/v1"`}; !slices.Equal(p.Args, want) {
 		t.Errorf("codex gets %q", p.Args)
@@ -232,6 +237,25 @@ func TestEnv(t *testing.T) {
 	var quoted bytes.Buffer
 	if err := printEnv(&quoted, "sh", []variable{{"A", "it's"}}); err != nil || quoted.String() != `export A='it'\''s'`+"\n" {
 		t.Errorf("quoted for sh: %s", &quoted)
+	}
+}
+
+// What env has set, another env or an exec sets anew; what the user has set
+// stays.
+func TestEnvAgain(t *testing.T) {
+	b := newBox(t)
+	p := b.serve("--port", "0")
+	p.stop(t, syscall.SIGTERM)
+	now := b.serve("--port", "0")
+	b.env = append(b.env, "OPENAI_BASE_URL="+p.URL()+"/as/old/v1", "PACELINE_ENV="+p.URL()+"/as/old", "GROQ_BASE_URL=http://192.0.2.1")
+	again, said, code := b.run("env")
+	if code != 0 || !strings.Contains(again, "OPENAI_BASE_URL='"+now.URL()+"/v1'") || strings.Contains(again, "GROQ_BASE_URL") ||
+		said != "paceline: GROQ_BASE_URL is http://192.0.2.1 and stays so; unset it to go through the proxy\n" {
+		t.Errorf("again: exit code %d\n%s%s", code, again, said)
+	}
+	out, said, _ := b.run("exec", "--as", "me", "--", "sh", "-c", "echo $OPENAI_BASE_URL")
+	if !strings.HasPrefix(out, now.URL()+"/as/me,purpose=exec-") || strings.Contains(said, "OPENAI_BASE_URL was set already") {
+		t.Errorf("exec: %s%s", out, said)
 	}
 }
 

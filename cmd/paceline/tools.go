@@ -95,13 +95,19 @@ type plan struct {
 	Note string     `json:"note,omitempty"`
 }
 
+// envMarker names the variable with the base URL that the others were set
+// from, so that they are known later for ours, and not for the user's own.
+const envMarker = "PACELINE_ENV"
+
 // planFor says how a tool is run with a base URL in an environment.
 func planFor(t tool, base string, getenv func(string) string) plan {
 	fill := func(s string) string { return strings.ReplaceAll(s, "{base}", base) }
-	p := plan{Note: fill(t.Note)}
+	p := plan{Note: fill(t.Note), Set: []variable{{envMarker, base}}}
+	before := getenv(envMarker)
 	for _, v := range slices.Concat(everywhere, t.Set) {
+		ours := strings.ReplaceAll(v.Value, "{base}", before)
 		v.Value = fill(v.Value)
-		if own := getenv(v.Name); own != "" && own != v.Value {
+		if own := getenv(v.Name); own != "" && own != v.Value && (before == "" || own != ours) {
 			p.Kept = append(p.Kept, variable{v.Name, own})
 		} else {
 			p.Set = append(p.Set, v)

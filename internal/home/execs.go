@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"io"
+	"regexp"
 
 	"github.com/gofrs/flock"
 )
@@ -35,6 +36,11 @@ func NewMark() string {
 	rand.Read(b) // never fails
 	return "exec-" + hex.EncodeToString(b)
 }
+
+var mark = regexp.MustCompile(MarkPattern)
+
+// MarkOf returns the mark in a base URL, empty where it has none.
+func MarkOf(base string) string { return mark.FindString(base) }
 
 // MarkPattern is the regular expression of marks.
 const MarkPattern = `exec-[0-9a-f]{12}`
