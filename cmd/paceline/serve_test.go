@@ -354,6 +354,30 @@ func TestReplace(t *testing.T) {
 	t.Logf("%d answers in %d tries", answers, tries)
 }
 
+// A successor serves where the one before it did, unless it is told otherwise.
+func TestReplaceAddress(t *testing.T) {
+	b := newBox(t)
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := b.serve("--port", "0")
+	for _, c := range []struct {
+		args []string
+		same bool
+	}{
+		{nil, true},
+		{[]string{"--port", "0"}, false},
+		{[]string{"--config", file}, false},
+	} {
+		old := p
+		p = b.serve(append(c.args, "--replace")...)
+		if (p.Port == old.Port) != c.same || c.same && len(p.Listen) != len(old.Listen) {
+			t.Errorf("--replace %v: it was at %v and is at %v", c.args, old.Listen, p.Listen)
+		}
+	}
+}
+
 // A proxy that is told to stop sends those who wait away, keeps their places,
 // gives the home up at once, and passes on what streams.
 func TestDrain(t *testing.T) {

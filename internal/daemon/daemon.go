@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ type Options struct {
 	// ConfigFile is read at the start and at each reload. Empty: the one of the
 	// home or the environment, if there is one.
 	ConfigFile string
-	// Listen are the addresses to serve at. Empty: as the configuration says.
+	// Listen are the addresses to serve at. Empty: as the configuration says, or
+	// where it says nothing those of the proxy that is replaced.
 	Listen []string
 	// Mode replaces the configuration's. Empty: it stays.
 	Mode config.Mode
@@ -49,6 +51,7 @@ type Options struct {
 type daemon struct {
 	Options
 	lock      *home.Lock
+	before    []string // addresses of the proxy that was replaced
 	limiter   *holder
 	token     string
 	history   *history.Log
@@ -83,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	if d.config, err = d.load(); err != nil {
 		return err
 	}
-	if d.lock, err = takeLock(ctx, o); err != nil {
+	if d.lock, d.before, err = takeLock(ctx, o); err != nil {
 		return err
 	}
 	defer d.lock.Unlock()
@@ -236,7 +239,11 @@ func (d *daemon) listen(ctx context.Context) ([]net.Listener, error) {
 	if len(d.Listen) > 0 {
 		return listen(ctx, d.Listen)
 	}
-	ls, err := listen(ctx, d.config.Listen)
+	addrs := d.config.Listen
+	if len(d.before) > 0 && !d.config.Listens {
+		addrs = d.before
+	}
+	ls, err := listen(ctx, addrs)
 	if err != nil && !d.config.Listens && errors.Is(err, syscall.EADDRINUSE) {
 		d.Logger.Warn("the usual port is taken; a free one is used", "error", err)
 		return listen(ctx, []string{"localhost:0"})
@@ -246,7 +253,14 @@ func (d *daemon) listen(ctx context.Context) ([]net.Listener, error) {
 
 // announce writes server.json and says where the proxy is.
 func (d *daemon) announce(ls []net.Listener) error {
-	s := home.Server{Version: d.Version, StartedAt: d.started, Config: d.ConfigFile, Autostarted: d.Autostarted}
+	s := home.Server{Version: d.Version, StartedAt: d.started, Autostarted: d.Autostarted}
+	if d.ConfigFile != "" {
+		// Whoever reads it is elsewhere.
+		var err error
+		if s.Config, err = filepath.Abs(d.ConfigFile); err != nil {
+			return err
+		}
+	}
 	s.Host, s.Port = recorded(ls)
 	for _, l := range ls {
 		addr := l.Addr().String()

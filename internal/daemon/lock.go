@@ -14,28 +14,29 @@ import (
 // letGo is how long a predecessor has for letting go of the home.
 const letGo = 15 * time.Second
 
-// takeLock takes the home, from a predecessor where that is asked for.
-func takeLock(ctx context.Context, o Options) (*home.Lock, error) {
-	lock, err := o.Home.Lock()
+// takeLock takes the home, from a predecessor where that is asked for, and
+// returns at which addresses that one served.
+func takeLock(ctx context.Context, o Options) (lock *home.Lock, addrs []string, err error) {
+	lock, err = o.Home.Lock()
 	taken, ok := errors.AsType[*home.Taken](err)
 	if !ok || !o.Replace || taken.Elsewhere {
-		return lock, err
+		return lock, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, letGo)
 	defer cancel()
 	if taken.Server.PID != 0 {
 		if err := End(ctx, o.Home, taken.Server); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for {
-		lock, err := o.Home.Lock()
+		lock, err = o.Home.Lock()
 		if _, ok := errors.AsType[*home.Taken](err); !ok {
-			return lock, err
+			return lock, taken.Server.Listen, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the proxy that was told to stop has not let go of the home in %v: %w", letGo, err)
+			return nil, nil, fmt.Errorf("the proxy that was told to stop has not let go of the home in %v: %w", letGo, err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
