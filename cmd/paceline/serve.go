@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -78,6 +80,8 @@ func (f *serveFlags) run(c *cobra.Command) error {
 	if f.detach {
 		return f.startDetached(c, h, addrs)
 	}
+	// Who reads the log may leave: that ends a process that does not listen.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log := c.ErrOrStderr()
 	err = daemon.Run(c.Context(), daemon.Options{
 		Home:        h,

@@ -478,6 +478,46 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// Whoever reads the log may go: paceline serve 2>&1 | head -1.
+func TestLogLost(t *testing.T) {
+	up, _ := provider(t, stub.Config{})
+	b := newBox(t)
+	b.configure(up, fmt.Sprintf(one, ""))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := b.command("serve")
+	c.Stdout, c.Stderr = w, w
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	p := &proc{Cmd: c, said: &lines{}, ended: make(chan struct{})}
+	go func() {
+		p.err = c.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		<-p.ended
+	})
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	await(t, func() bool { s, live := b.Live(t.Context()); p.Server = s; return live })
+	for i := range 3 {
+		if status, _, answer, err := chat(t.Context(), p.URL(), prompt(i)); status != 200 || err != nil {
+			t.Fatalf("%d %s %v", status, answer, err)
+		}
+	}
+	p.stop(t, syscall.SIGTERM)
+	if p.err != nil {
+		t.Errorf("told to stop, it fails: %v", p.err)
+	}
+}
+
 func TestStopAndRestart(t *testing.T) {
 	b := newBox(t)
 	for _, command := range []string{"stop", "reload", "env"} {
