@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +27,8 @@ func newCheck() *cobra.Command {
 		Long: `Read a configuration as serve would, and say everything that is wrong with it,
 each with file, line and what to write; else what would be in force for each
 provider, and where its requests would go. Nothing is sent, and no proxy needs
-to run. Without FILE it is the one that serve would read: $PACELINE_CONFIG, or
-paceline.yaml in the home.
+to run. Without FILE it is $PACELINE_CONFIG, or the file of the proxy that runs,
+or paceline.yaml in the home. ` + homeHelp() + `
 
 Exit codes, beside those of paceline:
   1    the file cannot be read
@@ -37,31 +38,62 @@ Exit codes, beside those of paceline:
   paceline check --json | jq .faults`,
 		Args: atMost(1, "one file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			path, err := configFile(strings.Join(args, ""))
+			f, err := findConfig(c.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			return check(c.OutOrStdout(), path, asJSON)
+			return check(c.OutOrStdout(), f, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return c
 }
 
-// configFile is the file that serve would read, empty where there is none.
-func configFile(given string) (string, error) {
+// A found is which configuration is meant.
+type found struct {
+	path string // empty: there is none
+	how  string // why it is this one, where nobody has said so
+}
+
+// findConfig says which file is meant: the one that was given, else
+// $PACELINE_CONFIG, else that of the proxy that runs, else that of the home.
+func findConfig(ctx context.Context, given string) (found, error) {
 	h, err := home.Find()
 	if err != nil && given == "" {
-		return "", err
+		return found{}, err
 	}
 	path, ok := config.Find(given, h.Dir)
+	switch {
+	case given != "":
+		return found{path: path}, nil
+	case os.Getenv("PACELINE_CONFIG") != "":
+		return found{path, "$PACELINE_CONFIG"}, nil
+	}
+	if s, live := h.Live(ctx); live && s.Config != "" {
+		return found{s.Config, fmt.Sprintf("of the proxy that runs, pid %d", s.PID)}, nil
+	}
 	if !ok {
-		return "", nil
+		return found{how: fmt.Sprintf("$PACELINE_CONFIG is not set, and there is no %s", h.Config())}, nil
 	}
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the configuration cannot be read: %w", err)
+	return found{path, "in the home"}, nil
+}
+
+func (f found) String() string {
+	switch {
+	case f.path == "":
+		return fmt.Sprintf("no configuration file (%s): the defaults hold", f.how)
+	case f.how == "":
+		return f.path
 	}
-	return path, nil
+	return fmt.Sprintf("%s (%s)", f.path, f.how)
+}
+
+// homeHelp says in a command's help where the home is.
+func homeHelp() string {
+	if dir, err := home.Usual(); err == nil {
+		return "The home is $PACELINE_HOME, else " + dir + "."
+	}
+	return "The home is $PACELINE_HOME."
 }
 
 // atMost allows so many arguments.
@@ -76,6 +108,7 @@ func atMost(n int, what string) cobra.PositionalArgs {
 
 // A checked is what check says of a configuration.
 type checked struct {
+	file      found
 	File      string            `json:"file,omitempty"`
 	OK        bool              `json:"ok"`
 	Faults    config.Faults     `json:"faults"`
@@ -107,9 +140,9 @@ type checkedModel struct {
 	Limits string `json:"limits"`
 }
 
-func check(w io.Writer, path string, asJSON bool) error {
-	c, err := config.Load(path)
-	out := checked{File: path, OK: err == nil, Faults: config.Faults{}, Warnings: config.Faults{}}
+func check(w io.Writer, f found, asJSON bool) error {
+	c, err := config.Load(f.path)
+	out := checked{file: f, File: f.path, OK: err == nil, Faults: config.Faults{}, Warnings: config.Faults{}}
 	if err != nil {
 		var ok bool
 		if out.Faults, ok = errors.AsType[config.Faults](err); !ok {
@@ -171,12 +204,12 @@ func (out *checked) print(to io.Writer) error {
 	}
 	switch {
 	case !out.OK:
-		fmt.Fprintf(w, "%s: %s\n", out.File, counted(len(out.Faults), "fault"))
+		fmt.Fprintf(w, "%s: %s\n", out.file, counted(len(out.Faults), "fault"))
 		return w.Flush()
 	case out.File == "":
-		fmt.Fprintln(w, "no configuration file: the defaults hold")
+		fmt.Fprintln(w, out.file)
 	default:
-		fmt.Fprintf(w, "%s: no faults\n", out.File)
+		fmt.Fprintf(w, "%s: no faults\n", out.file)
 	}
 	fmt.Fprintf(w, "serves at %s, mode %s\n", strings.Join(out.Listen, ", "), out.Mode)
 	for i, p := range out.Providers {

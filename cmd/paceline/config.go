@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,19 +40,27 @@ func newConfigShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [PROVIDER]",
 		Short: "Print the configuration with every default, secrets hidden",
-		Long: `Print the configuration that serve would read, with every default filled in and
-secrets hidden; or the entry of one provider, of those that are built in, too.`,
+		Long: `Print a configuration with every default filled in and secrets hidden; or the
+entry of one provider, of those that are built in, too. Without --config it is
+$PACELINE_CONFIG, or the file of the proxy that runs, or paceline.yaml in the home;
+which one is said on standard error.`,
 		Example: `  paceline config show
   paceline config show groq
   paceline config show --config paceline.yaml --json | jq .providers`,
 		Args:              atMost(1, "one provider"),
 		ValidArgsFunction: completeProviders,
 		RunE: func(c *cobra.Command, args []string) error {
-			path, err := configFile(file)
+			f, err := findConfig(c.Context(), file)
 			if err != nil {
 				return err
 			}
-			conf, err := config.Load(path)
+			if f.how != "" {
+				fmt.Fprintf(c.ErrOrStderr(), "paceline: %v\n", f)
+			}
+			conf, err := config.Load(f.path)
+			if _, none := errors.AsType[config.Unreadable](err); none {
+				return err
+			}
 			if err != nil {
 				return fmt.Errorf("the configuration has faults:\n%w", err)
 			}
@@ -84,7 +93,7 @@ secrets hidden; or the entry of one provider, of those that are built in, too.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&file, "config", "", "read the configuration from `FILE` (default $PACELINE_CONFIG, or paceline.yaml in the home)")
+	c.Flags().StringVar(&file, "config", "", "read the configuration from `FILE`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return c
 }
@@ -122,17 +131,17 @@ func unknownProvider(name string, names []string) error {
 }
 
 // completeProviders completes the name of a provider.
-func completeProviders(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeProviders(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	c := config.Default()
-	if path, err := configFile(""); err == nil {
-		if read, err := config.Load(path); err == nil {
-			c = read
+	conf := config.Default()
+	if f, err := findConfig(c.Context(), ""); err == nil {
+		if read, err := config.Load(f.path); err == nil {
+			conf = read
 		}
 	}
-	return providerNames(c), cobra.ShellCompDirectiveNoFileComp
+	return providerNames(conf), cobra.ShellCompDirectiveNoFileComp
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

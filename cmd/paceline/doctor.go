@@ -86,7 +86,7 @@ func examine(ctx context.Context, file string) (all []finding) {
 		return []finding{{"home", "fault", err.Error(), ""}}
 	}
 	add(checkHome(h), checkDisk(h))
-	add(checkConfig(h, file)...)
+	add(checkConfig(ctx, file)...)
 	proxy, base := checkProxy(ctx, h)
 	add(proxy...)
 	add(checkOthers(h)...)
@@ -120,9 +120,12 @@ func checkDisk(h home.Home) finding {
 	return finding{"disk", "ok", fmt.Sprintf("%d MB are free", free>>20), ""}
 }
 
-func checkConfig(h home.Home, file string) []finding {
-	path, _ := config.Find(file, h.Dir)
-	c, err := config.Load(path)
+func checkConfig(ctx context.Context, file string) []finding {
+	f, err := findConfig(ctx, file)
+	if err != nil {
+		return []finding{{"config", "fault", err.Error(), ""}}
+	}
+	c, err := config.Load(f.path)
 	if err != nil {
 		var all []finding
 		for line := range strings.Lines(err.Error()) {
@@ -130,7 +133,7 @@ func checkConfig(h home.Home, file string) []finding {
 		}
 		return all
 	}
-	all := []finding{{"config", "ok", cmp.Or(path, "none: known providers work without"), ""}}
+	all := []finding{{"config", "ok", f.String(), ""}}
 	for _, w := range c.Warnings {
 		all = append(all, finding{"config", "warning", w.Error(), ""})
 	}

@@ -97,6 +97,9 @@ URL, and exec sets that too.
 It is also a Go library, github.com/paceline-proxy/paceline, and a stand-in
 provider to try clients on (stub); demo shows what pacing does.
 
+What it keeps, and its configuration paceline.yaml, is in the home.
+` + homeHelp() + `
+
 Results are written to standard output, everything else to standard error.
 
 Exit codes:

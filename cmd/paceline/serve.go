@@ -42,7 +42,8 @@ It needs no configuration: known providers work with the client's own key. Point
 a program at it with OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or run it with
 paceline exec.
 
-There is one proxy for each home ($PACELINE_HOME). SIGHUP or paceline reload
+There is one proxy for each home. ` + homeHelp() + `
+SIGHUP or paceline reload
 reads the configuration again; SIGTERM, Ctrl-C or paceline stop ends it: those
 who wait are told to come again and keep their places, and answers under way are
 passed on. A second signal ends it at once.

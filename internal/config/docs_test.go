@@ -54,7 +54,10 @@ func documentation(t *testing.T) string {
 
 None is needed: the providers that are built in work with the client's own key.
 A configuration is one YAML file (JSON is YAML, too): the one that --config
-names, else $PACELINE_CONFIG, else paceline.yaml in the home.
+names, else $PACELINE_CONFIG, else paceline.yaml in the home. The home is
+$PACELINE_HOME, else ~/.local/share/paceline (Linux; $XDG_DATA_HOME/paceline where
+that is set), ~/Library/Application Support/paceline (macOS) or
+%LocalAppData%\paceline (Windows).
 
     paceline check                 says everything that is wrong with it, and what would be in force
     paceline config show           prints what is in force, secrets hidden

@@ -15,15 +15,19 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// An Unreadable error says that there is no file to find faults in.
+type Unreadable struct{ Fault }
+
 // Load reads a configuration, and the secrets that it refers to. Everything
-// that is wrong with it is one error, [Faults]. An empty path is [Default].
+// that is wrong with it is one error, [Faults]; of a file that cannot be read it
+// is [Unreadable]. An empty path is [Default].
 func Load(path string) (*Config, error) {
 	if path == "" {
 		return Default(), nil
 	}
 	b, info, err := readFile(path, mostBytes)
 	if err != nil {
-		return nil, Faults{{File: path, Problem: err.Error(), Advice: "name a configuration file, or none for the defaults"}}
+		return nil, Unreadable{Fault{File: path, Problem: err.Error(), Advice: "name a configuration file, or none for the defaults"}}
 	}
 	return load(path, b, os.LookupEnv, othersRead(info))
 }

@@ -22,22 +22,31 @@ type Home struct {
 	Logger *slog.Logger
 }
 
-// Find returns the home of this user: $PACELINE_HOME, else paceline in the
-// user's data directory. It makes nothing; see [Home.Make].
+// Find returns the home of this user: $PACELINE_HOME, else [Usual]. It makes
+// nothing; see [Home.Make].
 func Find() (Home, error) {
 	dir := os.Getenv("PACELINE_HOME")
 	if dir == "" {
-		data, err := dataDir()
-		if err != nil {
-			return Home{}, fmt.Errorf("this user has no data directory (%w): set PACELINE_HOME to a directory of your own", err)
+		var err error
+		if dir, err = Usual(); err != nil {
+			return Home{}, err
 		}
-		dir = filepath.Join(data, "paceline")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Home{}, fmt.Errorf("PACELINE_HOME is %q: %w", dir, err)
 	}
 	return Home{Dir: abs}, nil
+}
+
+// Usual is the directory of those who set no PACELINE_HOME: paceline in the
+// user's data directory.
+func Usual() (string, error) {
+	data, err := dataDir()
+	if err != nil {
+		return "", fmt.Errorf("this user has no data directory (%w): set PACELINE_HOME to a directory of your own", err)
+	}
+	return filepath.Join(data, "paceline"), nil
 }
 
 // dataDir is where programs of this user keep their data.
