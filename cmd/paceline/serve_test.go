@@ -545,6 +545,40 @@ func TestStopAndRestart(t *testing.T) {
 	}
 }
 
+// stop says that a proxy has stopped when its process is gone, or that it
+// still passes on answers.
+func TestStopSays(t *testing.T) {
+	up, meter := provider(t, stub.Config{Service: 10 * time.Second})
+	b := newBox(t)
+	b.configure(up, fmt.Sprintf(one, ""))
+	p := b.serve()
+	if status, _, answer, err := chat(t.Context(), p.URL()+"/nobody", prompt(1)); status/100 == 2 || err != nil {
+		t.Fatalf("%d %s %v", status, answer, err)
+	}
+	out, said, code := b.run("stop")
+	if code != 0 || out != fmt.Sprintf("stopped (pid %d, port %d)\n", p.PID, p.Port) {
+		t.Errorf("exit code %d: %s%s", code, out, said)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(time.Second): // it is this test that has to see the end
+		t.Error("it is said to have stopped, and runs")
+	}
+
+	p = b.serve()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go chat(ctx, p.URL(), prompt(2))
+	await(t, func() bool { return meter.Counts().PeakLive == 1 })
+	out, said, code = b.run("stop")
+	if want := fmt.Sprintf("stopping (pid %d, port %d): it sends nothing any more, and still passes on answers (1 answer under way when it was told)\n", p.PID, p.Port); code != 0 || out != want {
+		t.Errorf("exit code %d: %s%s, want %s", code, out, said, want)
+	}
+	if b.serve(); p.Dead() {
+		t.Error("it has cut an answer")
+	}
+}
+
 // Whatever is damaged in the home, the proxy serves, and says what it found.
 func TestDamage(t *testing.T) {
 	up, _ := provider(t, stub.Config{})

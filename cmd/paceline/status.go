@@ -102,17 +102,24 @@ func printLine(ctx context.Context, w io.Writer) error {
 	return err
 }
 
+// active is how many requests are under way.
+func (s status) active() (n int) {
+	for _, c := range s.Callers {
+		n += c.Active
+	}
+	return n
+}
+
 func (s status) line() string {
-	var waiting, active int
+	var waiting int
 	var most paceline.CallerStatus
 	for _, c := range s.Callers {
 		waiting += waits(c)
-		active += c.Active
 		if waits(c) > waits(most) || most.Binding.What != paceline.BindsPause && c.Binding.What == paceline.BindsPause {
 			most = c
 		}
 	}
-	says := fmt.Sprintf("%d active, %d waiting", active, waiting)
+	says := fmt.Sprintf("%d active, %d waiting", s.active(), waiting)
 	if waits(most) > 0 || most.Binding.What == paceline.BindsPause {
 		says += fmt.Sprintf("; %s: %s", callerName(most), clean(most.Binding.Says))
 	}

@@ -30,10 +30,20 @@ for up to drain.maxMs by the old process, which sends nothing any more.`,
 			if !live {
 				return &home.NotRunning{}
 			}
+			var before status // what it was doing is worth no error
+			_ = h.ClientOf(s).Status(c.Context(), &before)
 			if err := stop(c.Context(), h, s); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (%v)\n", s)
+			gone, err := ends(c.Context(), s)
+			if err != nil {
+				return err
+			}
+			if gone {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "stopped (%v)\n", s)
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "stopping (%v): it sends nothing any more, and still passes on answers (%s under way when it was told)\n", s, counted(before.active(), "answer"))
 			return err
 		},
 	}
@@ -54,6 +64,27 @@ func stop(ctx context.Context, h home.Home, s home.Server) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// endsWithin is how long a proxy that has let go of the home and has nothing
+// left to pass on may take to end: clients learn meanwhile that their
+// connections do.
+const endsWithin = 4 * time.Second
+
+// ends waits for the end of a proxy's process, for as long as it takes where
+// nothing is under way, and reports whether it has come.
+func ends(ctx context.Context, s home.Server) (bool, error) {
+	for deadline := time.Now().Add(endsWithin); !s.Dead(); {
+		if time.Now().After(deadline) {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return true, nil
 }
 
 func newRestart() *cobra.Command {

@@ -468,6 +468,27 @@ func TestExecs(t *testing.T) {
 	<-began
 }
 
+// A process that has ended does not exist, also before its parent has asked.
+func TestEndedProcess(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^$")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !home.Exists(c.Process.Pid) {
+		t.Error("it has begun, and does not exist")
+	}
+	if _, err := os.Stat("/proc/self/stat"); err == nil {
+		for deadline := time.Now().Add(20 * time.Second); home.Exists(c.Process.Pid); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it has ended, and exists")
+			}
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func FuzzRecorded(f *testing.F) {
 	f.Add([]byte(`{"pid":1,"host":"127.0.0.1","port":1,"startedAt":"2026-11-30T00:00:00Z"}`))
 	f.Add([]byte(`{"pid":1,"host":"unix:/x"}`))
