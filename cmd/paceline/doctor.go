@@ -178,11 +178,16 @@ func checkProxy(ctx context.Context, h home.Home) (all []finding, base string) {
 func checkOthers(h home.Home) []finding {
 	own, _ := h.Recorded()
 	var all []finding
-	for _, pid := range proxies() {
-		if pid != own.PID && pid != os.Getpid() {
-			all = append(all, finding{"two proxies", "warning", fmt.Sprintf("process %d is another paceline serve", pid),
-				"if both send with one key, each spends the whole limit: end one, or give them one limiter"})
+	for _, r := range proxies() {
+		if r.pid == own.PID {
+			continue
 		}
+		end := "one of them"
+		if r.home != "" {
+			end = "it with PACELINE_HOME=" + r.home + " paceline stop"
+		}
+		all = append(all, finding{"two proxies", "warning", fmt.Sprintf("%v is another paceline serve", r),
+			"if both send with one key, each spends its whole limit: end " + end + ", or declare a part of the limit in the configuration of each"})
 	}
 	return all
 }
@@ -256,12 +261,16 @@ func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
 	refused := make(map[key]int)
 	var order []key
 	var last time.Time
-	n := 0
+	sent, unsent := 0, 0
 	for rec, err := range r.Records(ctx, history.Query{Since: now.Add(-24 * time.Hour)}) {
 		if err != nil {
 			return append(all, finding{"log", "fault", err.Error(), "move " + h.Log() + " away: paceline begins a new one"})
 		}
-		n++
+		if rec.NotSent || rec.Cache {
+			unsent++
+		} else {
+			sent++
+		}
 		k := key{rec.Provider, rec.Credential}
 		switch {
 		case rec.Status == http.StatusUnauthorized:
@@ -285,11 +294,12 @@ func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
 	if last.After(now.Add(time.Minute)) {
 		all = append(all, finding{"clock", "warning", fmt.Sprintf("the log has a request at %s, which is to come: the clock was set back", last.Format(time.RFC3339)), "set the clock; windows count by the machine's running time and stay right"})
 	}
-	switch {
-	case n == 0:
-		all = append(all, finding{"requests", "warning", "none came through in the last 24 hours", `paceline exec -- CMD, or eval "$(paceline env)"; paceline exec --explain CMD says what a command reads`})
-	default:
-		all = append(all, finding{"requests", "ok", fmt.Sprintf("%d came through in the last 24 hours, the last one %v ago", n, max(0, now.Sub(last)).Round(time.Second)), ""})
+	if sent+unsent == 0 {
+		return append(all, finding{"requests", "warning", "none came through in the last 24 hours", `paceline exec -- CMD, or eval "$(paceline env)"; paceline exec --explain CMD says what a command reads`})
 	}
-	return all
+	says := counted(sent, "attempt") + " sent in the last 24 hours"
+	if unsent > 0 {
+		says += fmt.Sprintf(", %s answered without sending any", counted(unsent, "request"))
+	}
+	return append(all, finding{"requests", "ok", fmt.Sprintf("%s; the last one %v ago", says, max(0, now.Sub(last)).Round(time.Second)), ""})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -288,6 +289,23 @@ func TestCheckVariables(t *testing.T) {
 	}
 }
 
+// A proxy that only passes on answers is no second one.
+func TestDoctorSeesNoDraining(t *testing.T) {
+	up, meter := provider(t, stub.Config{Service: 10 * time.Second})
+	b := newBox(t)
+	b.configure(up, fmt.Sprintf(one, ""))
+	old := b.serve()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go chat(ctx, old.URL(), prompt(1))
+	await(t, func() bool { return meter.Counts().PeakLive == 1 })
+	b.serve("--replace")
+	out, _, _ := b.run("doctor")
+	if strings.Contains(out, fmt.Sprintf("process %d", old.PID)) || old.Dead() {
+		t.Errorf("process %d is draining:\n%s", old.PID, out)
+	}
+}
+
 func TestDoctor(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -310,7 +328,15 @@ func TestDoctor(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "p refuses the key p#1 (401, 1 times") {
 		t.Errorf("with a refused key: exit code %d\n%s", code, out)
 	}
-	two := newBox(t).serve("--port", "0")
+	if !strings.Contains(out, "1 attempt sent in the last 24 hours; the last one ") {
+		t.Errorf("what came through is not said:\n%s", out)
+	}
+	other := newBox(t)
+	two := other.serve("--port", "0")
+	want := fmt.Sprintf("process %d of the home %s, at %s, is another paceline serve", two.PID, other.Dir, two.URL())
+	if out, _, _ = b.run("doctor"); knowsPeers && !strings.Contains(out, want) {
+		t.Errorf("it is not said that %s:\n%s", want, out)
+	}
 	b.env = append(b.env, "PACELINE_PORT="+strconv.Itoa(two.Port))
 	out, _, code = b.run("doctor", "--json")
 	if code != 1 || !strings.Contains(out, `"check":"two proxies","status":"fault"`) || !strings.Contains(out, "unset PACELINE_PORT") {

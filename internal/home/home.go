@@ -22,15 +22,11 @@ type Home struct {
 	Logger *slog.Logger
 }
 
-// Find returns the home of this user: $PACELINE_HOME, else [Usual]. It makes
-// nothing; see [Home.Make].
+// Find returns the home of this user. It makes nothing; see [Home.Make].
 func Find() (Home, error) {
-	dir := os.Getenv("PACELINE_HOME")
-	if dir == "" {
-		var err error
-		if dir, err = Usual(); err != nil {
-			return Home{}, err
-		}
+	dir, err := FindIn(os.Getenv)
+	if err != nil {
+		return Home{}, err
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -39,33 +35,49 @@ func Find() (Home, error) {
 	return Home{Dir: abs}, nil
 }
 
-// Usual is the directory of those who set no PACELINE_HOME: paceline in the
-// user's data directory.
-func Usual() (string, error) {
-	data, err := dataDir()
+// FindIn returns the directory of the home that an environment names:
+// $PACELINE_HOME, which may be relative, else paceline in the user's data
+// directory.
+func FindIn(getenv func(string) string) (string, error) {
+	if dir := getenv("PACELINE_HOME"); dir != "" {
+		return dir, nil
+	}
+	data, err := dataDir(getenv)
 	if err != nil {
 		return "", fmt.Errorf("this user has no data directory (%w): set PACELINE_HOME to a directory of your own", err)
 	}
 	return filepath.Join(data, "paceline"), nil
 }
 
+// Usual is the directory of those who set no PACELINE_HOME.
+func Usual() (string, error) {
+	return FindIn(func(name string) string {
+		if name == "PACELINE_HOME" {
+			return ""
+		}
+		return os.Getenv(name)
+	})
+}
+
 // dataDir is where programs of this user keep their data.
-func dataDir() (string, error) {
+func dataDir(getenv func(string) string) (string, error) {
+	need := func(name string, below ...string) (string, error) {
+		dir := getenv(name)
+		if dir == "" {
+			return "", fmt.Errorf("%s is not set", name)
+		}
+		return filepath.Join(append([]string{dir}, below...)...), nil
+	}
 	switch runtime.GOOS {
 	case "windows":
-		if dir := os.Getenv("LocalAppData"); dir != "" {
-			return dir, nil
-		}
-		return "", errors.New("%LocalAppData% is not set")
+		return need("LocalAppData")
 	case "darwin", "ios":
-		user, err := os.UserHomeDir()
-		return filepath.Join(user, "Library", "Application Support"), err
+		return need("HOME", "Library", "Application Support")
 	}
-	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
 	}
-	user, err := os.UserHomeDir()
-	return filepath.Join(user, ".local", "share"), err
+	return need("HOME", ".local", "share")
 }
 
 // Make makes the directory, for its owner only, and finds out whether files
