@@ -39,7 +39,7 @@ told or learned there is what it is now, and may change.`,
 			if err != nil {
 				return err
 			}
-			all := limitsOf(s.Callers)
+			all := limitsOf(s)
 			if len(args) > 0 {
 				all = slices.DeleteFunc(all, func(l callerLimits) bool { return l.Provider != args[0] })
 				if len(all) == 0 {
@@ -66,6 +66,7 @@ type callerLimits struct {
 	Credential string                  `json:"credential,omitempty"`
 	Account    string                  `json:"account,omitempty"`
 	Scope      string                  `json:"scope,omitempty"`
+	Mode       string                  `json:"mode,omitempty"` // where it is not that of all
 	Declared   paceline.LimitsStatus   `json:"declared"`
 	Told       []paceline.BucketStatus `json:"told"`
 	Learned    learnedLimits           `json:"learned"`
@@ -80,12 +81,12 @@ type learnedLimits struct {
 	Concurrent int     `json:"concurrent,omitempty"`
 }
 
-func limitsOf(callers []paceline.CallerStatus) []callerLimits {
-	all := make([]callerLimits, len(callers))
-	for i, c := range callers {
+func limitsOf(s status) []callerLimits {
+	all := make([]callerLimits, len(s.Callers))
+	for i, c := range s.Callers {
 		l := callerLimits{
 			Provider: c.Provider, Credential: c.Credential, Account: c.Account, Scope: c.Scope,
-			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), name: callerName(c),
+			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), Mode: s.Modes[c.Provider], name: s.nameOf(c),
 		}
 		e := c.Effective
 		if e.Factor > 0 && e.Factor < 1 {

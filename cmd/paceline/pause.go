@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,7 +142,7 @@ func newMode() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mode [enforce|observe|off] [PROVIDER]",
 		Short: "Show or set whether limits hold, are only recorded, or nothing",
-		Long: `Show the mode of the running proxy, or set it until the next start, for all
+		Long: `Show the mode of the running proxy, and of the providers that have another; or set it until the next start, for all
 providers or for one. What the configuration says holds again then.
 
   enforce  requests wait for their turn
@@ -189,8 +190,15 @@ func showMode(c *cobra.Command, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"mode": s.Mode})
+		return json.NewEncoder(c.OutOrStdout()).Encode(struct {
+			Mode  string            `json:"mode"`
+			Modes map[string]string `json:"modes,omitempty"`
+		}{s.Mode, s.Modes})
 	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), clean(s.Mode))
-	return err
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, clean(s.Mode))
+	for _, name := range sortedKeys(s.Modes) {
+		fmt.Fprintf(w, "%s\t%s\n", clean(name), clean(s.Modes[name]))
+	}
+	return w.Flush()
 }

@@ -160,7 +160,7 @@ func clean(s string) string {
 
 func (s status) print(to io.Writer, now time.Time) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "paceline %s, up %v, mode %s, limiter %s %s\n", clean(s.Version), now.Sub(s.StartedAt).Round(time.Second), clean(s.Mode), clean(s.Limiter.URL), clean(s.Limiter.State))
+	fmt.Fprintf(w, "paceline %s, up %v, mode %s, limiter %s %s\n", clean(s.Version), now.Sub(s.StartedAt).Round(time.Second), s.allModes(), clean(s.Limiter.URL), clean(s.Limiter.State))
 	if len(s.Callers) == 0 {
 		fmt.Fprintln(w, "nothing was sent lately")
 		return w.Flush()
@@ -171,9 +171,30 @@ func (s status) print(to io.Writer, now time.Time) error {
 		if c.Binding.Says != "" {
 			bound += ": " + clean(c.Binding.Says)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", callerName(c), waiting(c.Waiting), c.Active, c.Held, c.Sent60s, bound)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", s.nameOf(c), waiting(c.Waiting), c.Active, c.Held, c.Sent60s, bound)
 	}
 	return w.Flush()
+}
+
+// allModes is the mode, and those of providers that have another.
+func (s status) allModes() string {
+	says := clean(s.Mode)
+	var other []string
+	for _, name := range sortedKeys(s.Modes) {
+		other = append(other, clean(name+" "+s.Modes[name]))
+	}
+	if len(other) > 0 {
+		says += " (" + strings.Join(other, ", ") + ")"
+	}
+	return says
+}
+
+// nameOf is what people call a line, with its mode where that is its own.
+func (s status) nameOf(c paceline.CallerStatus) string {
+	if mode := s.Modes[c.Provider]; mode != "" {
+		return callerName(c) + " (mode " + clean(mode) + ")"
+	}
+	return callerName(c)
 }
 
 // waiting is how many wait, and who they are where they are not all alike.

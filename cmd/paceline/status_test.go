@@ -115,6 +115,17 @@ func squeezed(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// The lines of a provider with a mode of its own say which.
+func TestModesOfLines(t *testing.T) {
+	fake(t, strings.Replace(busy(), `"mode":"enforce"`, `"mode":"enforce","modes":{"groq":"off"}`, 1))
+	for _, c := range []string{"status", "limits"} {
+		out, _, code := command(t, c)
+		if code != 0 || !strings.Contains(out, "\ngroq/mine (mode off)") || strings.Count(out, "(mode") != 1 {
+			t.Errorf("%s: exit code %d\n%s", c, code, out)
+		}
+	}
+}
+
 func TestStatusOfAnIdleProxy(t *testing.T) {
 	fake(t, `{"version":"1","started_at":"2026-11-30T00:00:00Z","mode":"off","limiter":{"url":"memory","state":"ok"},"callers":[]}`)
 	stdout, _, code := command(t, "status")

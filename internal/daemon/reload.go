@@ -125,12 +125,6 @@ func (d *daemon) modeOf(c *config.Config, p paceline.Provider) config.Mode {
 	return config.Enforce
 }
 
-func (d *daemon) mode(provider string) config.Mode {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.modeOf(d.config, paceline.Provider{Name: provider})
-}
-
 // control is what the proxy's callers may tell the daemon.
 type control struct{ *daemon }
 

@@ -4,15 +4,18 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/internal/config"
 )
 
 // A Status is what GET /stats answers.
 type Status struct {
-	Version   string                  `json:"version"`
-	StartedAt time.Time               `json:"started_at"`
-	Mode      string                  `json:"mode"`
-	Limiter   LimiterStatus           `json:"limiter"`
-	Callers   []paceline.CallerStatus `json:"callers"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	Mode      string    `json:"mode"`
+	// Modes are those of providers that have another.
+	Modes   map[string]string       `json:"modes,omitempty"`
+	Limiter LimiterStatus           `json:"limiter"`
+	Callers []paceline.CallerStatus `json:"callers"`
 }
 
 // A LimiterStatus is where the counts are, and whether it answers.
@@ -22,10 +25,22 @@ type LimiterStatus struct {
 }
 
 func (d *daemon) status() any {
-	return Status{
+	s := Status{
 		Version: d.Version, StartedAt: d.started.UTC().Truncate(time.Millisecond),
-		Mode:    string(d.mode("")),
 		Limiter: LimiterStatus{"memory", "ok"},
 		Callers: append([]paceline.CallerStatus{}, d.transport.Status()...),
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.modeOf(d.config, paceline.Provider{})
+	s.Mode = string(all)
+	for _, p := range d.providers(d.config) {
+		if mode := config.Mode(p.Mode); mode != all {
+			if s.Modes == nil {
+				s.Modes = make(map[string]string)
+			}
+			s.Modes[p.Name] = string(mode)
+		}
+	}
+	return s
 }
