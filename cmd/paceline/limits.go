@@ -24,10 +24,12 @@ func newLimits() *cobra.Command {
 		Short: "Print the limits that are declared, told and learned",
 		Long: `Print the limits of each line of requests of the running proxy: those of the
 configuration, those that the provider tells, and those learned from its
-refusals. With --yaml they are an entry to paste into the configuration; what is
-told or learned there is what it is now, and may change.`,
+refusals. With --yaml they are entries for the configuration, as it would have
+them: paste what is below providers: below the line providers: of your file, or all
+of it into a file without. What is told or learned there is what it is now, and may
+change; paceline check says what is wrong with the file then.`,
 		Example: `  paceline limits
-  paceline limits groq --yaml >> paceline.yaml
+  paceline limits groq --yaml
   paceline limits --json | jq .`,
 		Args:              atMost(1, "one provider"),
 		ValidArgsFunction: completeProviders,
