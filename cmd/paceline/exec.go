@@ -62,7 +62,7 @@ func newExec() *cobra.Command {
 	var f callerFlags
 	var require, explain, asJSON bool
 	c := &cobra.Command{
-		Use:   "exec -- CMD [ARG...]",
+		Use:   "exec [flags] -- CMD [ARG...]",
 		Short: "Run a command whose requests go through the proxy",
 		Long: `Run a command whose requests go through the proxy, and start the proxy if none
 runs. Base URLs are set in its environment, and what more a known command needs;

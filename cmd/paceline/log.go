@@ -39,8 +39,10 @@ of UTC there.`,
   paceline log --since 7d --json | jq -r 'select(.retry) | .id'`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if q.Last < 0 || q.Status < 0 {
-				return usagef("--last and --status are numbers from 1 on")
+			for name, n := range map[string]int{"last": q.Last, "status": q.Status} {
+				if c.Flags().Changed(name) && n < 1 {
+					return usagef("--%s is %d: give a number from 1 on", name, n)
+				}
 			}
 			h, err := home.Find()
 			if err != nil {

@@ -142,8 +142,9 @@ func newMode() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mode [enforce|observe|off] [PROVIDER]",
 		Short: "Show or set whether limits hold, are only recorded, or nothing",
-		Long: `Show the mode of the running proxy, and of the providers that have another; or set it until the next start, for all
-providers or for one. What the configuration says holds again then.
+		Long: `Show the mode of the running proxy, and of the providers that have another; or set
+it until the next start, for all providers or for one. What the configuration says
+holds again then.
 
   enforce  requests wait for their turn
   observe  they are sent at once, and recorded with what they would have waited,

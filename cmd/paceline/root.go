@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -120,6 +121,9 @@ Exit codes:
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(out)
+	root.Version = thisBuild().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
@@ -184,6 +188,7 @@ func newHelp() *cobra.Command {
 				return unknownCommand(at, rest[0])
 			}
 			at.InitDefaultHelpFlag()
+			at.InitDefaultVersionFlag()
 			return at.Help()
 		},
 	}

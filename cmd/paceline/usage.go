@@ -100,7 +100,12 @@ func badValue(e *pflag.InvalidValueError) error {
 		return usagef("--%s is %q: it is true or false", f.Name, e.GetValue())
 	default:
 		suggestion := didYouMean(spelling.Nearest(e.GetValue(), words(f)), "")
-		return usagef("--%s is %q%s: %v", f.Name, e.GetValue(), suggestion, e.Unwrap())
+		why := e.Unwrap().Error()
+		// What values say of themselves names them again.
+		if _, after, ok := strings.Cut(why, fmt.Sprintf("%q: ", e.GetValue())); ok {
+			why = after
+		}
+		return usagef("--%s is %q%s: %s", f.Name, e.GetValue(), suggestion, why)
 	}
 }
 

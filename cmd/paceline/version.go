@@ -24,6 +24,10 @@ func thisBuild() build {
 	return b
 }
 
+func (b build) String() string {
+	return fmt.Sprintf("paceline %s (%s, %s)", b.Version, b.Go, b.Platform)
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -39,7 +43,7 @@ was built for. A build from a working copy without a version is "devel".`,
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "paceline %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintln(c.OutOrStdout(), b)
 			return err
 		},
 	}
