@@ -21,7 +21,12 @@ func newEnv() *cobra.Command {
 		Short: "Print the variables that send a shell's programs through the proxy",
 		Long: `Print the lines that have every program started from this shell send its requests
 through the running proxy. What you have set yourself stays as it is and is named
-on standard error.`,
+on standard error; what env has set before it sets anew, as it does when the proxy
+has come to another port.
+
+No proxy is started. One that exec has started leaves when nobody has used it for
+15 minutes (idleExitMs), and the programs of this shell find nobody then: run
+paceline serve, which stays.`,
 		Example: `  eval "$(paceline env)"
   paceline env --shell fish | source
   paceline env --json`,

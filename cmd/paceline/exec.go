@@ -69,7 +69,9 @@ runs. Base URLs are set in its environment, and what more a known command needs;
 what you have set yourself stays as it is. Its input and output, its signals and
 its exit code are its own.
 
-When it has ended and none of its requests came through, that is said.
+When it has ended and none of its requests came through, that is said. A proxy that
+was started for a command leaves when no command runs and nobody has used it for 15
+minutes (idleExitMs); paceline serve stays.
 
 Exit codes, beside that of the command:
   4    with --require: none of its requests came through

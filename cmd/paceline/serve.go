@@ -29,6 +29,11 @@ type serveFlags struct {
 	autostarted bool
 }
 
+// drainHelp says what a proxy that ends does to those who wait.
+const drainHelp = `Requests that wait are answered 503 with Retry-After: 1 and x-should-retry: true.
+SDKs repeat them, and they keep their places in line; a client that does not repeat
+sees the 503.`
+
 func newServe() *cobra.Command {
 	f := serveFlags{mode: oneOf{words: []string{"enforce", "observe", "off"}}}
 	c := &cobra.Command{
@@ -44,9 +49,9 @@ paceline exec.
 
 There is one proxy for each home. ` + homeHelp() + `
 SIGHUP or paceline reload
-reads the configuration again; SIGTERM, Ctrl-C or paceline stop ends it: those
-who wait are told to come again and keep their places, and answers under way are
-passed on. A second signal ends it at once.
+reads the configuration again; SIGTERM, Ctrl-C or paceline stop ends it: answers
+under way are passed on, and a second signal ends it at once.
+` + drainHelp + `
 
 Exit codes, beside those of paceline:
   3    another proxy has this home; the message names its pid and port`,

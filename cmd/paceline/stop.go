@@ -16,9 +16,10 @@ func newStop() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "End the proxy; answers under way are passed on",
-		Long: `End the proxy of this home, and return when another could start. Those who wait
-are told to come again and keep their places; answers under way are passed on
-for up to drain.maxMs by the old process, which sends nothing any more.`,
+		Long: `End the proxy of this home, and return when it is gone; or, where it still passes
+on answers, when another could start. It does that for up to drain.maxMs, and sends
+nothing any more.
+` + drainHelp,
 		Example: `  paceline stop`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -93,7 +94,9 @@ func newRestart() *cobra.Command {
 		Use:   "restart",
 		Short: "Start the proxy anew, at the same address, without losing a request",
 		Long: `Start a new proxy in the background that takes the place of the one that runs, at
-the same port and with the same configuration file. If none runs, one is started.`,
+the same port and with the same configuration file. If none runs, one is started.
+Answers under way are passed on by the old one.
+` + drainHelp,
 		Example: `  paceline restart
   paceline restart --config new.yaml`,
 		Args: noArgs,
