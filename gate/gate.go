@@ -229,7 +229,10 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	if plan.NotBefore.After(now) {
 		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
 		if plan.Paused {
-			b.firm, b.pause = plan.NotBefore, plan.NotBefore
+			b.firm = plan.NotBefore
+			if !plan.Ordered {
+				b.pause = plan.NotBefore
+			}
 		}
 		g.blocked(l, w, b, false, released)
 		return Grant{}, false, plan.NotBefore, w.bears(b, now)
