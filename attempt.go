@@ -272,6 +272,18 @@ func (a *attempt) evidence(starts *budget.Starts, l policy.Lesson) *Evidence {
 	}
 }
 
+// unanswered is what an attempt comes to that brought no answer.
+func (a *attempt) unanswered() (*http.Response, error) {
+	c := a.call
+	switch a.failure {
+	case capped:
+		return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil
+	case noHead:
+		return timedOut(c, c.entry.Header, "the provider sent no answer in time"), nil
+	}
+	return nil, fmt.Errorf("paceline: sending to %s: %w", c.entry.Name, a.err)
+}
+
 // respond hands the answer of the last attempt to the caller: step 7. The
 // attempt is settled when its body has been read.
 func (a *attempt) respond(giveUp bool) (*http.Response, error) {
@@ -283,12 +295,8 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 			return c.last.response(c, true), nil
 		case a.left || a.failure == unsendable:
 			return nil, a.err
-		case a.failure == capped:
-			return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil
-		case a.failure == noHead:
-			return timedOut(c, c.entry.Header, "the provider sent no answer in time"), nil
 		}
-		return nil, fmt.Errorf("paceline: sending to %s: %w", c.entry.Name, a.err)
+		return a.unanswered()
 	}
 	// The attempt lets go of the answer, so that an answer that its caller
 	// forgets can be found to be forgotten.

@@ -50,6 +50,7 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
+	trouble     *attempt // the latest, where what it met was no refusal for a rate
 }
 
 // newCall routes a request and says what it may cost: steps 1 and 2. The
@@ -224,7 +225,10 @@ func (c *call) unheeded() bool {
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
-	c.last = a.refusal()
+	c.last, c.trouble = a.refusal(), nil
+	if a.reading.Class != dialect.RateLimited {
+		c.trouble = a
+	}
 	a.discard()
 }
 
