@@ -34,8 +34,11 @@ func (a *attempt) renew() {
 // answer was read to its end.
 func (a *attempt) settle(cause error) {
 	a.settled.Do(func() {
+		if stop := a.unwatch.Load(); stop != nil {
+			(*stop)() // or a goroutine would come to see that this is done
+		}
 		a.cancel(context.Canceled)
-		a.total.stop()
+		a.alarms.stop()
 		if t := a.renewal.Load(); t != nil {
 			t.Stop()
 		}
