@@ -253,6 +253,12 @@ func (c *call) logUnsent(status int, why error) {
 	c.transport.log(r)
 }
 
+// ours reports whether a header is meant for us, and no provider's business.
+func ours(name string) bool {
+	const prefix = "X-Paceline-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
 // outgoing is the request of one attempt: the caller's own with another body
 // and without what is meant for us.
 func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
@@ -260,14 +266,17 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := c.req.Clone(ctx)
+	out := c.req.WithContext(ctx)
 	out.Body, out.ContentLength, out.GetBody = body, length, nil
-	for name := range out.Header {
-		if strings.HasPrefix(strings.ToLower(name), "x-paceline-") {
-			delete(out.Header, name)
+	out.Header = make(http.Header, len(c.req.Header)+1)
+	for name, values := range c.req.Header {
+		if !ours(name) {
+			out.Header[name] = values[:len(values):len(values)]
 		}
 	}
 	if c.with != nil {
+		u := *c.req.URL
+		out.URL = &u
 		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil
