@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,12 @@ type Options struct {
 	Ready func(home.Server)
 }
 
+// spared is memory that is never touched and so costs none. The garbage
+// collector takes it for in use and lets as much garbage gather before it looks
+// for it: a proxy that holds little would else be collected hundreds of times a
+// second.
+const spared = 16 << 20
+
 // A daemon is a running proxy.
 type daemon struct {
 	Options
@@ -75,6 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{Options: o, started: time.Now(), modes: map[string]config.Mode{"": o.Mode}}
 	ctx, d.stop = context.WithCancel(ctx)
 	defer d.stop()
+	defer runtime.KeepAlive(make([]byte, spared))
 
 	if err := o.Home.Make(); err != nil {
 		return err
