@@ -2,9 +2,9 @@ package paceline
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -52,6 +52,20 @@ type call struct {
 	last        *refusal // what the latest attempt met
 }
 
+// newID names a request. Nobody has to be unable to guess it.
+func newID() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var id [16]byte
+	n := rand.Uint64()
+	for i := range id {
+		if i == len(id)/2 {
+			n = rand.Uint64()
+		}
+		id[i], n = letters[n%uint64(len(letters))], n/uint64(len(letters))
+	}
+	return string(id[:])
+}
+
 // newCall routes a request and says what it may cost: steps 1 and 2. The
 // request's body is taken over or closed.
 func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
@@ -70,7 +84,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	e := to.entry
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
-		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
+		id: newID(), arrived: time.Now(), kind: e.dialect.KindOf(req),
 	}
 	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
