@@ -139,7 +139,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 	l := g.join(w)
 	for {
-		g.age(l, w, time.Now())
+		g.age(l, w)
 		var until time.Time // zero: until somebody wakes us
 		if turn, seen := g.beginAsk(l, w); turn {
 			grant, granted, next, err := g.ask(ctx, l, w, seen)
