@@ -29,7 +29,7 @@ lint: ## formatting and static analysis (staticcheck.conf says what is off, and 
 spec: ## list the statements of docs/SPEC.md that no test names
 	@comm -23 \
 	  <(grep -oE '^- (P|L|R|S|CC)-[0-9]+' docs/SPEC.md | cut -c3- | sort -u) \
-	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' --include='*_test.go' --include='*.go' $$(find . -name '*_test.go' -o -path './limiter/limitertest/*.go') | sort -u) \
+	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' $$(find . -name '*_test.go' -o -name '*.txtar' -o -path './limiter/limitertest/*.go') | sort -u) \
 	  | sort -V
 
 .PHONY: fuzz
@@ -51,5 +51,5 @@ crash: ## kill paceline serve at random instants under load, a hundred times (ab
 	cd bench && go run ./crash
 
 .PHONY: bench
-bench: ## what the memory limiter costs beside x/time/rate, and how fast a log of a million rows is read
-	cd bench && go run ./limiter && go run ./history
+bench: ## what the memory limiter, the proxy and the log cost, beside x/time/rate and a bare ReverseProxy
+	cd bench && go run ./limiter && go run ./proxy && go run ./history

@@ -219,7 +219,7 @@ func (c *call) judge(a *attempt) policy.Verdict {
 func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	p := c.plan(now, c.home.gate.Activity(c.name))
 	waits := p.Quota && c.rules.WaitForQuota
-	if most := c.rules.Retry.Patience(); p.Paused && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
+	if most := c.rules.Retry.Patience(); p.Paused && !p.Ordered && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
 		return false
 	}
 	earliest := v.NotBefore

@@ -2,6 +2,7 @@ package paceline_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,8 @@ func TestObserve(t *testing.T) {
 				waited = append(waited, rec.Queued)
 			}
 		})
+		slices.Sort(observed) // those of one instant end in any order
+		slices.Sort(waited)
 		return observed, waited, refused
 	}
 	_, enforced, none := waits(paceline.Enforce)

@@ -75,10 +75,10 @@ func (t *Transport) validateQueue() error {
 	var errs []error
 	q := t.Queue
 	if q.ClientTimeout < 0 || q.Keep < 0 || q.MaxWaiting < 0 || q.MaxHeldBytes < 0 {
-		errs = append(errs, fmt.Errorf("the queue is %+v: nothing in it is negative; 0 is no bound", q))
+		errs = append(errs, fmt.Errorf("the Queue is %+v: nothing in it is negative; 0 is no bound", q))
 	}
 	if !(t.Background >= 0 && t.Background <= 1) {
-		errs = append(errs, fmt.Errorf("Background is %v: give a share from 0 to 1", t.Background))
+		errs = append(errs, fmt.Errorf("the share Background is %v: give a share from 0 to 1", t.Background))
 	}
 	for name, c := range t.Clients {
 		if c.MaxConcurrent < 0 {

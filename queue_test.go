@@ -493,7 +493,8 @@ func TestRefusedClientDoesNotStarveTheOthers(t *testing.T) {
 			}
 			for i := range 8 {
 				n := sent[fmt.Sprint("small", i)]
-				if n < sent["big"]-1 || tt.unfelt && n < 3500 {
+				if n < sent["big"]*9/10 || // ties of one instant fall either way
+					tt.unfelt && n < 3500 {
 					t.Errorf("%s: starts within an hour: %v", name, sent)
 					break
 				}

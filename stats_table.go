@@ -43,16 +43,11 @@ var statsColumns = []statsColumn{
 
 // WriteTable writes the report for people: a row per model, one per hour or
 // day, the total, and what the limits are. Where a line would be longer than
-// width, minor columns with nothing in them are left out, from the right; 0 is
-// any width.
+// width, minor columns are left out, those with nothing in them first, and the
+// others are named; 0 is any width.
 func (s *Stats) WriteTable(w io.Writer, width int) error {
 	sections := [][]StatsRow{s.Models, s.Hours, {s.Total}}
-	columns := columnsOf(slices.Concat(sections...))
-	for i := len(columns) - 1; i >= 0 && width > 0 && lineWidth(columns) > width; i-- {
-		if columns[i].empty && columns[i].minor {
-			columns = slices.Delete(columns, i, i+1)
-		}
-	}
+	columns, missing := fitting(columnsOf(slices.Concat(sections...)), width)
 	var b strings.Builder
 	line := func(text func(tableColumn) string) {
 		var l strings.Builder
@@ -80,8 +75,30 @@ func (s *Stats) WriteTable(w io.Writer, width int) error {
 		}
 	}
 	b.WriteString(s.footer())
+	if len(missing) > 0 {
+		fmt.Fprintf(&b, "too wide to be shown here: %s\n", strings.Join(missing, ", "))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// fitting leaves out minor columns, from the right, until a line fits, and
+// names those that something was counted in.
+func fitting(columns []tableColumn, width int) (kept []tableColumn, missing []string) {
+	for _, filled := range []bool{false, true} {
+		for i := len(columns) - 1; i >= 0 && width > 0 && lineWidth(columns) > width; i-- {
+			c := columns[i]
+			if !c.minor || c.empty == filled {
+				continue
+			}
+			columns = slices.Delete(columns, i, i+1)
+			if filled {
+				missing = append(missing, c.name)
+			}
+		}
+	}
+	slices.Reverse(missing)
+	return columns, missing
 }
 
 // gutter is between two columns.

@@ -315,6 +315,26 @@ configured limits: none
 	}
 }
 
+// What says something is left out only where the rest does not fit, and named.
+func TestStatsTableNamesWhatIsMissing(t *testing.T) {
+	tokens := row(0, 200)
+	tokens.InTokens, tokens.OutTokens = 12, 34
+	s := report(paceline.StatsQuery{Since: noon, Until: noon.Add(time.Hour)}, tokens)
+	for width, missing := range map[int]string{
+		100: "", 92: "too wide to be shown here: out tok", 82: "too wide to be shown here: in tok, out tok",
+	} {
+		var b strings.Builder
+		if err := s.WriteTable(&b, width); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+		last := lines[len(lines)-1]
+		if len(lines[0]) > width || strings.HasPrefix(last, "too wide") != (missing != "") || missing != "" && last != missing {
+			t.Errorf("width %d: the last line is %q, want %q:\n%s", width, last, missing, b.String())
+		}
+	}
+}
+
 func keys(rows []paceline.StatsRow) string {
 	var words []string
 	for _, r := range rows {

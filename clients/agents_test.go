@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,7 +106,7 @@ func TestAgents(t *testing.T) {
 				}
 				if t.Failed() {
 					for _, x := range seen {
-						t.Logf("%v %s %.200s %s", x.began, x.path, x.asked, fmt.Sprint(x.header))
+						t.Logf("%v %s %.200s %v", x.began, x.path, x.asked, x.header)
 					}
 				}
 				if c := u.stub.Counts(); c.Admitted+len(scenario.script) < want || c.Repeated > 0 || c.Early > 0 {

@@ -242,25 +242,6 @@ func TestClientLeavesInMidStream(t *testing.T) {
 	})
 }
 
-// An error inside a 200 is seen before anything is forwarded, and repeated: as
-// the body of an answer and as the first event of a stream.
-func TestErrorsInsideA200(t *testing.T) {
-	t.Skip("Transport does not look into a 200 yet")
-	each(t, func(t *testing.T, s sdk) {
-		u := newUpstream(t, stub.Config{Script: []stub.Step{{Fault: stub.FaultError}, {}, {Fault: stub.FaultError}}})
-		p := start(t, u, settings{provider: "retry: {baseMs: 100}"})
-		asks := []ask{s.say("Plain."), s.streamed("Streamed.")}
-		for i, got := range s.prepare(t, job{Base: p.url, Asks: asks})() {
-			if got.Error != "" || got.Text != generation(i+1) || statuses(got.Answers) != "200" {
-				t.Errorf("ask %d: %q %q; answers %s", i+1, got.Error, got.Text, statuses(got.Answers))
-			}
-		}
-		if n := len(u.exchanges()); n != 4 {
-			t.Errorf("%d requests reached the provider, want 4", n)
-		}
-	})
-}
-
 // An error in mid-stream is the client's to see: what was forwarded is not
 // made again.
 func TestErrorInMidStream(t *testing.T) {

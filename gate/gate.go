@@ -138,9 +138,13 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, err
 	}
 	l := g.join(w)
+	var until time.Time // zero: until somebody wakes us
 	for {
-		g.age(l, w)
-		var until time.Time // zero: until somebody wakes us
+		now := time.Now()
+		g.age(l, w, now)
+		if !until.After(now) { // else its lane may sleep by this alarm
+			until = time.Time{}
+		}
 		if turn, seen := g.beginAsk(l, w); turn {
 			grant, granted, next, err := g.ask(ctx, l, w, seen)
 			leaves := err != nil || granted
@@ -225,7 +229,10 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 	if plan.NotBefore.After(now) {
 		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
 		if plan.Paused {
-			b.firm, b.pause = plan.NotBefore, plan.NotBefore
+			b.firm = plan.NotBefore
+			if !plan.Ordered {
+				b.pause = plan.NotBefore
+			}
 		}
 		g.blocked(l, w, b, false, seen.released)
 		return Grant{}, false, plan.NotBefore, w.bears(b, now)

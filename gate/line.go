@@ -102,8 +102,8 @@ func (g *Gate) join(w *waiter) *line {
 
 // age makes a background request count as normal once it has waited long
 // enough.
-func (g *Gate) age(l *line, w *waiter) {
-	if w.priority != Background || time.Now().Before(w.ages()) {
+func (g *Gate) age(l *line, w *waiter, now time.Time) {
+	if w.priority != Background || now.Before(w.ages()) {
 		return
 	}
 	g.mu.Lock()

@@ -284,10 +284,9 @@ type member[T any] interface {
 	at() *int
 }
 
-// What lines are heaps of, said where linters see it too.
 var (
-	_ member[*waiter] = (*waiter)(nil)
 	_ member[*queue]  = (*queue)(nil)
+	_ member[*waiter] = (*waiter)(nil)
 )
 
 func (h heapOf[T]) Len() int           { return len(h) }

@@ -182,6 +182,22 @@ func TestLanesSleepAlone(t *testing.T) {
 	})
 }
 
+// A head that is told to look again while its lane sleeps by its alarm still
+// wakes by it.
+func TestSleepingHeadIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowLimiter{Limiter: memory.New(), after: time.Second}
+		g, b := gate.New(slow), newBook()
+		own := func() gate.Ask { return own("k", "slow", window("slow", 1, 10*time.Second)) }
+		joins(func() { start(t, g, b, "first", own()) })
+		time.Sleep(3 * time.Second)
+		joins(func() { start(t, g, b, "second", own()) })
+		g.Wake("k") // while the second asks
+		time.Sleep(time.Minute)
+		b.want(t, "first@1s", "second@12s")
+	})
+}
+
 // A lane's head that leaves hands its lane on.
 func TestSleepingLaneIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,20 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/internal/daemon"
 	"github.com/paceline-proxy/paceline/internal/home"
 )
 
 // A status is what GET /stats answers.
-type status struct {
-	Version   string    `json:"version"`
-	StartedAt time.Time `json:"started_at"`
-	Mode      string    `json:"mode"`
-	Limiter   struct {
-		URL   string `json:"url"`
-		State string `json:"state"`
-	} `json:"limiter"`
-	Callers []paceline.CallerStatus `json:"callers"`
-}
+type status daemon.Status
 
 func newStatus() *cobra.Command {
 	var asJSON, line bool

@@ -278,25 +278,3 @@ func (d *daemon) announce(ls []net.Listener) error {
 	}
 	return nil
 }
-
-// status is GET /stats.
-func (d *daemon) status() any {
-	return struct {
-		Version   string    `json:"version"`
-		StartedAt time.Time `json:"started_at"`
-		Mode      string    `json:"mode"`
-		Limiter   struct {
-			URL   string `json:"url"`
-			State string `json:"state"`
-		} `json:"limiter"`
-		Callers []paceline.CallerStatus `json:"callers"`
-	}{
-		Version: d.Version, StartedAt: d.started.UTC().Truncate(time.Millisecond),
-		Mode: string(d.mode("")),
-		Limiter: struct {
-			URL   string `json:"url"`
-			State string `json:"state"`
-		}{"memory", "ok"},
-		Callers: append([]paceline.CallerStatus{}, d.transport.Status()...),
-	}
-}

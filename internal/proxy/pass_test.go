@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/internal/config"
 )
 
 func TestRouting(t *testing.T) {
@@ -552,5 +555,30 @@ func TestH2C(t *testing.T) {
 	b, err := io.ReadAll(res.Body)
 	if _, body := g.last(); err != nil || res.ProtoMajor != 2 || res.StatusCode != 200 || string(b) != `{"ok":true}` || body != chat {
 		t.Errorf("%s %s %q, %v; %q arrived", res.Proto, res.Status, b, err, body)
+	}
+}
+
+// P-10: a request made inside the process obeys the limiter of those that come
+// over HTTP.
+func TestInProcessRequestsCountTogether(t *testing.T) {
+	g := newRig(t, nil, func(c *config.Config) { c.Providers[0].MaxPerHour = 1 })
+	key := "Bearer " + clientKey
+	if res := g.do(t, "POST", "/own/v1/chat/completions", chat, "Authorization", key); res.StatusCode != 200 {
+		t.Fatal(res.Status, res.body)
+	}
+	inside := &paceline.Transport{Base: g.transport.Base, Limiter: g.transport.Limiter, Providers: g.transport.Providers}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.provider.URL+"/v1/chat/completions", strings.NewReader(chat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", key)
+	req.Header.Set("X-Paceline-Max-Wait", "1m")
+	res, err := inside.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if refused := res.Header.Get("X-Paceline-Refused"); refused != "deadline" || g.count() != 1 {
+		t.Errorf("%s, refused for %q; %d arrived", res.Status, refused, g.count())
 	}
 }

@@ -132,7 +132,8 @@ func climbs(escaped string) error {
 }
 
 // join appends rest to a base URL. A version with which the base ends stands
-// once, and one that the request names stands in its place.
+// once; one that the request names stands in its place, unless that is v1, which
+// clients say who know of no other.
 func join(base *url.URL, rest string) *url.URL {
 	stem := strings.TrimSuffix(base.EscapedPath(), "/")
 	// Groq's own clients append the whole path of its base URL.
@@ -141,8 +142,12 @@ func join(base *url.URL, rest string) *url.URL {
 	}
 	cut := strings.LastIndexByte(stem, '/') + 1
 	if first, after := cutSegment(rest); isVersion(first) {
-		if isVersion(stem[cut:]) {
+		stands := first
+		if own := stem[cut:]; isVersion(own) {
 			stem = stem[:max(0, cut-1)]
+			if first == "v1" {
+				stands = own
+			}
 		}
 		for {
 			again, next := cutSegment(after)
@@ -151,7 +156,7 @@ func join(base *url.URL, rest string) *url.URL {
 			}
 			after = next
 		}
-		rest = "/" + first + after
+		rest = "/" + stands + after
 	}
 	u := *base
 	u.RawPath = stem + rest

@@ -76,6 +76,10 @@ func TestJoin(t *testing.T) {
 		{"https://a.test/", "/v1/v1/messages", "https://a.test/v1/messages"},
 		{"https://a.test/v1beta", "/v1beta/models/m:generateContent", "https://a.test/v1beta/models/m:generateContent"},
 		{"https://a.test/v1", "/v2/chat", "https://a.test/v2/chat"},
+		// mlhher/late-cli#72: the base URL's own version is not v1.
+		{"https://a.test/api/paas/v4", "/v1/chat/completions", "https://a.test/api/paas/v4/chat/completions"},
+		{"https://a.test/api/paas/v4", "/v1/v1/chat/completions", "https://a.test/api/paas/v4/chat/completions"},
+		{"https://a.test/api/paas/v4", "/chat/completions", "https://a.test/api/paas/v4/chat/completions"},
 		{"https://a.test/v1", "/models/a%2Fb", "https://a.test/v1/models/a%2Fb"},
 		{"https://a.test/api/v1", "", "https://a.test/api/v1"},
 		{"https://a.test/a%2Fb/v1", "/v1/x", "https://a.test/a%2Fb/v1/x"},

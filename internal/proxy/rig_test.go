@@ -27,8 +27,9 @@ const (
 // A rig is a proxy on a real socket in front of a provider on another.
 type rig struct {
 	*proxy.Proxy
-	url      string
-	provider *httptest.Server
+	url       string
+	transport *paceline.Transport
+	provider  *httptest.Server
 
 	mu      sync.Mutex
 	arrived []*http.Request // with their bodies read
@@ -107,7 +108,7 @@ func newRig(t *testing.T, h http.HandlerFunc, change ...func(*config.Config)) *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Proxy, tr.Route = p, p.Route
+	g.Proxy, g.transport, tr.Route = p, tr, p.Route
 	g.url = g.serve(t, "127.0.0.1:0")
 	return g
 }
