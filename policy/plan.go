@@ -145,7 +145,11 @@ func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limi
 	}
 	limits = merged(limits)
 	own = len(limits)
-	limits = append(limits, r.Limits.compile(factor, r.Bucket)...)
+	if declared := r.Limits.compile(factor, r.Bucket); own == 0 {
+		limits = declared
+	} else {
+		limits = append(limits, declared...)
+	}
 	slow := func(every time.Duration) {
 		if every > 0 {
 			limits = append(limits, paced(r.Bucket(Requests), every))

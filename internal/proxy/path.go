@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -19,8 +18,17 @@ type target struct {
 	prefix string            // what came before name, escaped: to be said in suggestions
 }
 
-// version matches a segment such as v1, v2 or v1beta.
-var version = regexp.MustCompile(`^v[0-9]{1,3}([a-z]+[0-9]*)?$`)
+// isVersion reports whether a segment is one such as v1, v2 or v1beta3: v, a
+// number of at most three digits, and perhaps a word that may have a number too.
+func isVersion(segment string) bool {
+	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyz"
+	rest, ok := strings.CutPrefix(segment, "v")
+	word := strings.TrimLeft(rest, digits)
+	if n := len(rest) - len(word); !ok || n < 1 || n > 3 {
+		return false
+	}
+	return word == "" || strings.Trim(strings.TrimRight(word, digits), letters) == "" && word[0] >= 'a'
+}
 
 // sayable are what a segment as/NAME,key=value,… may say beside a name.
 var sayable = []string{"priority", "run", "purpose", "max-wait", "wait-for-capacity", "quota", "no-fallback", "cache"}
@@ -49,7 +57,7 @@ func parsePath(escaped string) (t target, err error) {
 			after = next
 		default:
 			t.prefix = strings.TrimSuffix(escaped, rest)
-			if version.MatchString(segment) || segment == "" {
+			if isVersion(segment) || segment == "" {
 				t.rest = rest
 				return t, climbs(rest)
 			}
@@ -133,9 +141,9 @@ func join(base *url.URL, rest string) *url.URL {
 		rest = "/" + after
 	}
 	cut := strings.LastIndexByte(stem, '/') + 1
-	if first, after := cutSegment(rest); version.MatchString(first) {
+	if first, after := cutSegment(rest); isVersion(first) {
 		stands := first
-		if own := stem[cut:]; version.MatchString(own) {
+		if own := stem[cut:]; isVersion(own) {
 			stem = stem[:max(0, cut-1)]
 			if first == "v1" {
 				stands = own
