@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A target is what the path of a request says: who sends it, where it is to
@@ -164,4 +166,14 @@ func join(base *url.URL, rest string) *url.URL {
 		u.Path = plain
 	}
 	return &u
+}
+
+// unslashed is a URL without a slash behind the path of what generates
+// something: that is a slip of a base URL, and no provider has one there.
+func unslashed(u *url.URL, method string) *url.URL {
+	if !strings.HasSuffix(u.Path, "/") || dialect.Generic.KindOf(&http.Request{Method: method, URL: u}) != dialect.Inference {
+		return u
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u
 }
