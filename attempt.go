@@ -49,7 +49,7 @@ type attempt struct {
 	grant   gate.Grant
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	total   *alarm // the duration cap
+	alarms  alarms
 	record  Record
 	settled sync.Once
 
@@ -68,7 +68,8 @@ type attempt struct {
 	pauses bool // its head says that it may pause the key
 
 	renewal  atomic.Pointer[time.Timer]
-	observer *observer // of the body, nil for none
+	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
+	observer *observer                   // of the body, nil for none
 }
 
 // How much of a refusal's body is read, and for how long.
@@ -89,8 +90,8 @@ func (c *call) send(grant gate.Grant) *attempt {
 	}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	a.keepPlaces()
-	a.total = &alarm{attempt: a, after: c.entry.Total, cause: errCapped}
-	a.total.set()
+	a.alarms.cut = a.cancel
+	a.alarms.set(running, c.entry.Total)
 
 	defer func() {
 		if a.answered.IsZero() { // Base has panicked
@@ -110,23 +111,21 @@ func (c *call) send(grant gate.Grant) *attempt {
 // exchange is the single place that sends.
 func (a *attempt) exchange() {
 	c := a.call
-	connecting := &alarm{attempt: a, after: c.entry.Connect, cause: errNotConnected}
-	defer connecting.stop()
+	defer a.alarms.clear(connecting)
 	out, err := c.outgoing(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { a.unconnected.Store(true); connecting.set() },
-		GotConn: func(c httptrace.GotConnInfo) {
+		GetConn: func(string) { a.unconnected.Store(true); a.alarms.set(connecting, c.entry.Connect) },
+		GotConn: func(got httptrace.GotConnInfo) {
 			a.unconnected.Store(false)
-			a.reused.Store(c.Reused)
-			connecting.stop()
+			a.reused.Store(got.Reused)
+			a.alarms.clear(connecting)
 		},
 	}))
 	if err != nil {
 		a.err, a.failure = err, unsendable
 		return
 	}
-	heading := &alarm{attempt: a, after: c.entry.Header, cause: errNoHead}
-	heading.set()
-	defer heading.stop()
+	a.alarms.set(heading, c.entry.Header)
+	defer a.alarms.clear(heading)
 	a.res, a.err = c.transport.base().RoundTrip(out)
 	a.err = c.redact(a.err)
 	if a.res != nil {
@@ -272,6 +271,18 @@ func (a *attempt) evidence(starts *budget.Starts, l policy.Lesson) *Evidence {
 	}
 }
 
+// unanswered is what an attempt comes to that brought no answer.
+func (a *attempt) unanswered() (*http.Response, error) {
+	c := a.call
+	switch a.failure {
+	case capped:
+		return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil
+	case noHead:
+		return timedOut(c, c.entry.Header, "the provider sent no answer in time"), nil
+	}
+	return nil, fmt.Errorf("paceline: sending to %s: %w", c.entry.Name, a.err)
+}
+
 // respond hands the answer of the last attempt to the caller: step 7. The
 // attempt is settled when its body has been read.
 func (a *attempt) respond(giveUp bool) (*http.Response, error) {
@@ -283,12 +294,8 @@ func (a *attempt) respond(giveUp bool) (*http.Response, error) {
 			return c.last.response(c, true), nil
 		case a.left || a.failure == unsendable:
 			return nil, a.err
-		case a.failure == capped:
-			return timedOut(c, c.entry.Total, "the request took longer than its duration cap"), nil
-		case a.failure == noHead:
-			return timedOut(c, c.entry.Header, "the provider sent no answer in time"), nil
 		}
-		return nil, fmt.Errorf("paceline: sending to %s: %w", c.entry.Name, a.err)
+		return a.unanswered()
 	}
 	// The attempt lets go of the answer, so that an answer that its caller
 	// forgets can be found to be forgotten.

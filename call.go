@@ -2,9 +2,9 @@ package paceline
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -50,6 +50,21 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
+	trouble     *attempt // the latest, where what it met was no refusal for a rate
+}
+
+// newID names a request. Nobody has to be unable to guess it.
+func newID() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	var id [16]byte
+	n := rand.Uint64()
+	for i := range id {
+		if i == len(id)/2 {
+			n = rand.Uint64()
+		}
+		id[i], n = letters[n%uint64(len(letters))], n/uint64(len(letters))
+	}
+	return string(id[:])
 }
 
 // newCall routes a request and says what it may cost: steps 1 and 2. The
@@ -70,7 +85,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	e := to.entry
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
-		id: rand.Text()[:16], arrived: time.Now(), kind: e.dialect.KindOf(req),
+		id: newID(), arrived: time.Now(), kind: e.dialect.KindOf(req),
 	}
 	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
@@ -205,7 +220,7 @@ func (c *call) judge(a *attempt) policy.Verdict {
 func (c *call) bears(v policy.Verdict, now time.Time) bool {
 	p := c.plan(now, c.home.gate.Activity(c.name))
 	waits := p.Quota && c.rules.WaitForQuota
-	if most := c.rules.Retry.Patience(); p.Paused && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
+	if most := c.rules.Retry.Patience(); p.Paused && !p.Ordered && !waits && most >= 0 && p.NotBefore.Sub(now) > most {
 		return false
 	}
 	earliest := v.NotBefore
@@ -224,7 +239,10 @@ func (c *call) unheeded() bool {
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
-	c.last = a.refusal()
+	c.last, c.trouble = a.refusal(), nil
+	if a.reading.Class != dialect.RateLimited {
+		c.trouble = a
+	}
 	a.discard()
 }
 
@@ -253,6 +271,12 @@ func (c *call) logUnsent(status int, why error) {
 	c.transport.log(r)
 }
 
+// ours reports whether a header is meant for us, and no provider's business.
+func ours(name string) bool {
+	const prefix = "X-Paceline-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
 // outgoing is the request of one attempt: the caller's own with another body
 // and without what is meant for us.
 func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
@@ -260,14 +284,17 @@ func (c *call) outgoing(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := c.req.Clone(ctx)
+	out := c.req.WithContext(ctx)
 	out.Body, out.ContentLength, out.GetBody = body, length, nil
-	for name := range out.Header {
-		if strings.HasPrefix(strings.ToLower(name), "x-paceline-") {
-			delete(out.Header, name)
+	out.Header = make(http.Header, len(c.req.Header)+1)
+	for name, values := range c.req.Header {
+		if !ours(name) {
+			out.Header[name] = values[:len(values):len(values)]
 		}
 	}
 	if c.with != nil {
+		u := *c.req.URL
+		out.URL = &u
 		c.entry.dialect.SetKey(out.Header, out.URL, c.with.Key)
 	}
 	return out, nil

@@ -67,5 +67,9 @@ var dated = regexp.MustCompile(`[-@](20\d{2}-?\d{2}-?\d{2})$`)
 
 // scopeOf is a model without what does not change its limits.
 func scopeOf(model string) string {
-	return dated.ReplaceAllString(strings.ToLower(model), "")
+	model = strings.ToLower(model)
+	if model == "" || model[len(model)-1] < '0' || model[len(model)-1] > '9' {
+		return model // most have none, and this is asked of every request
+	}
+	return dated.ReplaceAllString(model, "")
 }

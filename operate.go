@@ -27,8 +27,9 @@ const longestPause = 35 * 24 * time.Hour
 
 // Pause closes every caller key of a provider until an instant, those included
 // that are seen for the first time later or, with a Store, by another process.
-// Requests under way go on. A zero until is as long as can be, 35 days. why is
-// shown to those who wait.
+// Requests under way go on, others wait as they wait for their turn, however
+// long the pause is. A zero until is as long as can be, 35 days. why is shown to
+// those who wait.
 func (t *Transport) Pause(provider string, until time.Time, why string) error {
 	if err := t.operates(provider); err != nil {
 		return err

@@ -75,6 +75,24 @@ func TestOperatorPauseEnds(t *testing.T) {
 	})
 }
 
+// However long the pause, requests wait for whoever made it to end it.
+func TestOperatorPauseIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, paceline.Provider{Retry: paceline.Retry{MaxWait: sec}})
+		start := time.Now()
+		if err := r.Pause("test", time.Time{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		wait := r.later(nil)
+		time.Sleep(time.Hour)
+		if err := r.Resume("test"); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		wantInstants(t, r.sent(start), time.Hour)
+	})
+}
+
 // With a store a pause outlives the process that made it, and binds one that
 // runs already; so does its end.
 func TestOperatorPauseLasts(t *testing.T) {

@@ -73,7 +73,7 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { req.Body.Close() })
 	defer stop()
-	read, err := io.ReadAll(io.LimitReader(req.Body, most+1))
+	read, err := readAll(io.LimitReader(req.Body, most+1), req.ContentLength)
 	if ctx.Err() != nil {
 		req.Body.Close()
 		return nil, nil, ctx.Err()
@@ -92,6 +92,17 @@ func readPayload(req *http.Request, most int64) (p *payload, head []byte, err er
 	}
 	p.stream = prefixed(read, req.Body)
 	return p, read, nil
+}
+
+// readAll reads to the end of what is said to be so long, or a negative number
+// where nobody knows.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	// What is only said takes no more memory than this.
+	const most = 64 << 10
+	// With a byte more the end shows without another buffer.
+	read := bytes.NewBuffer(make([]byte, 0, min(max(0, length), most)+bytes.MinRead))
+	_, err := read.ReadFrom(r)
+	return read.Bytes(), err
 }
 
 // replayed reports whether net/http by itself repeats requests like this one

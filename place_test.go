@@ -361,3 +361,31 @@ func TestWaitingLeavesNothingBehind(t *testing.T) {
 		time.Sleep(time.Hour)
 	})
 }
+
+// A request that has been sent, and waits to be sent again after a failure, is
+// handed what it met when its client is about to give up: it did not wait for
+// its turn, and who came again would have it tried for ever.
+func TestFailureIsHandedBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fault  stub.FaultKind
+		status int
+	}{
+		"a 500":             {stub.FaultStatus, 500},
+		"a lost connection": {stub.FaultReset, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, stub.Config{Faults: stub.Faults{{Kind: tt.fault, Status: tt.status}}}, paceline.Provider{
+				Retry: paceline.Retry{Base: 3 * sec, Max5xx: 5},
+			})
+			r.Queue = paceline.Queue{ClientTimeout: 5 * sec, Keep: 2 * time.Minute}
+			a := r.chat(t.Context())
+			if a.status != tt.status || (a.err == nil) != (tt.status > 0) || a.header.Get("X-Paceline-Refused") != "" ||
+				tt.status > 0 && a.header.Get("X-Should-Retry") != "false" {
+				t.Errorf("%s: %d %v %v", name, a.status, a.err, a.header)
+			}
+			if a.took > 5*sec {
+				t.Errorf("%s: after %v", name, a.took)
+			}
+		})
+	}
+}

@@ -112,8 +112,8 @@ type manners struct {
 
 // mannersOf reads the headers of a request.
 func mannersOf(h http.Header) (m manners, err error) {
-	for _, name := range []string{"X-Paceline-Client", "X-Claude-Code-Session-Id", "Session-Id"} {
-		if m.client = h.Get(name); m.client != "" {
+	for _, name := range [...]string{"X-Paceline-Client", "X-Claude-Code-Session-Id", "Session-Id"} {
+		if m.client = first(h[name]); m.client != "" {
 			break
 		}
 	}
@@ -121,34 +121,43 @@ func mannersOf(h http.Header) (m manners, err error) {
 		return m, err
 	}
 	m.maxWait = -1
-	if v := h.Get("X-Paceline-Max-Wait"); v != "" {
+	if v := first(h["X-Paceline-Max-Wait"]); v != "" {
 		if m.maxWait, err = time.ParseDuration(v); err != nil || m.maxWait < 0 {
 			return m, badHeader("X-Paceline-Max-Wait", v, "give a duration such as 90s or 10m")
 		}
 	}
-	switch v := h.Get("X-Paceline-Wait-For-Capacity"); v {
+	switch v := first(h["X-Paceline-Wait-For-Capacity"]); v {
 	case "", "0":
 	case "1":
 		m.capacity = true
 	default:
 		return m, badHeader("X-Paceline-Wait-For-Capacity", v, "it is 1 or 0")
 	}
-	v := h.Get("X-Paceline-Quota")
+	v := first(h["X-Paceline-Quota"])
 	if m.quota = Quota(v); m.quota.validate() != nil {
 		return m, badHeader("X-Paceline-Quota", v, "it is wait or fail")
 	}
-	for _, name := range []string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
-		if d := seconds(h.Get(name)); d > 0 && (m.timeout == 0 || d < m.timeout) {
+	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
+		if d := seconds(first(h[name])); d > 0 && (m.timeout == 0 || d < m.timeout) {
 			m.timeout = d
 		}
 	}
 	return m, nil
 }
 
+// first is the first value of a header, as its Get gives, but for the time that
+// takes to look whether a name is written as it should be.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
 // priorityOf reads a request's priority, or guesses it from what Claude Code
 // says of its requests: somebody waits for its conversation.
 func priorityOf(h http.Header) (gate.Priority, error) {
-	switch v := h.Get("X-Paceline-Priority"); v {
+	switch v := first(h["X-Paceline-Priority"]); v {
 	case "interactive":
 		return gate.Interactive, nil
 	case "normal":
@@ -159,7 +168,7 @@ func priorityOf(h http.Header) (gate.Priority, error) {
 	default:
 		return 0, badHeader("X-Paceline-Priority", v, "it is interactive, normal or background")
 	}
-	switch h.Get("X-Claude-Code-Request-Class") {
+	switch first(h["X-Claude-Code-Request-Class"]) {
 	case "main", "compaction":
 		return gate.Interactive, nil
 	}

@@ -55,10 +55,10 @@ func (r *refusal) rest(c *call, why *gate.Refused) *http.Response {
 
 // mark adds what the caller may know of the way its answer took.
 func (c *call) mark(h http.Header, giveUp bool) {
-	h.Set("X-Paceline-Request-Id", c.id)
-	h.Set("X-Paceline-Provider", c.entry.Name)
-	h.Set("X-Paceline-Attempts", strconv.Itoa(c.attempts))
-	h.Set("X-Paceline-Queued-Ms", strconv.FormatInt(c.queued.Milliseconds(), 10))
+	values := [...]string{c.id, c.entry.Name, strconv.Itoa(c.attempts), strconv.FormatInt(c.queued.Milliseconds(), 10)}
+	for i, name := range [...]string{"X-Paceline-Request-Id", "X-Paceline-Provider", "X-Paceline-Attempts", "X-Paceline-Queued-Ms"} {
+		h[name] = values[i : i+1 : i+1]
+	}
 	if giveUp {
 		// An SDK that repeats by itself would multiply what was tried here.
 		h.Set("X-Should-Retry", "false")

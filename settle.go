@@ -34,8 +34,11 @@ func (a *attempt) renew() {
 // answer was read to its end.
 func (a *attempt) settle(cause error) {
 	a.settled.Do(func() {
+		if stop := a.unwatch.Load(); stop != nil {
+			(*stop)() // or a goroutine would come to see that this is done
+		}
 		a.cancel(context.Canceled)
-		a.total.stop()
+		a.alarms.stop()
 		if t := a.renewal.Load(); t != nil {
 			t.Stop()
 		}
@@ -72,20 +75,22 @@ func (a *attempt) release(running bool) {
 		return
 	}
 	ctx := context.WithoutCancel(c.ctx)
-	free := func() {
-		c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
-	}
 	hold := c.entry.AbortHold
 	if !running || hold <= 0 || a.grant.Permit == "" {
-		free()
+		a.free(ctx)
 		return
 	}
 	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
 	c.home.holdPlaces(c.name, 1)
 	time.AfterFunc(hold, func() {
 		c.home.holdPlaces(c.name, -1)
-		free()
+		a.free(ctx)
 	})
+}
+
+func (a *attempt) free(ctx context.Context) {
+	c := a.call
+	c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
 }
 
 // discard settles an attempt that is followed by another.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/gate"
 	"github.com/paceline-proxy/paceline/policy"
 )
@@ -99,7 +100,7 @@ type EffectiveStatus struct {
 // A BucketStatus is a budget as the provider reported it last.
 type BucketStatus struct {
 	Unit      string    `json:"unit"`
-	Window    string    `json:"window"`
+	Window    string    `json:"window,omitempty"` // empty where it is not known
 	Scope     string    `json:"scope,omitempty"`
 	Limit     *int64    `json:"limit,omitempty"`
 	Remaining *int64    `json:"remaining,omitempty"`
@@ -280,7 +281,10 @@ func effectiveStatus(e policy.Effective) EffectiveStatus {
 }
 
 func bucketStatus(r budget.Reading) BucketStatus {
-	b := BucketStatus{Unit: r.Unit, Window: r.Window, Scope: r.Scope, Limit: r.Limit, Remaining: r.Remaining}
+	b := BucketStatus{Unit: r.Unit, Scope: r.Scope, Limit: r.Limit, Remaining: r.Remaining}
+	if r.Window != dialect.Unknown {
+		b.Window = r.Window
+	}
 	if at := r.Recovery.At; !at.IsZero() {
 		b.ResetAt = at.UTC()
 	}

@@ -18,7 +18,6 @@ type stream struct {
 	body    io.ReadCloser
 	attempt *attempt
 	events  bool // server-sent events
-	idle    *alarm
 
 	mu     sync.Mutex
 	tail   []byte // the latest bytes of an event stream
@@ -37,14 +36,14 @@ func (a *attempt) stream(h http.Header, body io.ReadCloser) io.ReadCloser {
 	}
 	s := &stream{
 		body: body, attempt: a,
-		idle:   &alarm{attempt: a, after: a.call.entry.Idle, cause: errIdle},
 		events: strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"),
 	}
 	// Where the attempt is cut, and nobody reads, its place is freed
 	// nevertheless; so it is where the caller forgets the body altogether.
 	// Neither refers to the stream, which would keep it from being forgotten.
 	// The garbage collector, though, must not reach into a bubble.
-	context.AfterFunc(a.ctx, func() { a.settle(a.cutBy()) })
+	stop := context.AfterFunc(a.ctx, func() { a.settle(a.cutBy()) })
+	a.unwatch.Store(&stop)
 	if !inBubble() {
 		runtime.AddCleanup(s, func(a *attempt) { a.cancel(errLeft) }, a)
 	}
@@ -67,9 +66,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.idle.set()
+	s.attempt.alarms.set(idling, s.attempt.call.entry.Idle)
 	n, err := s.body.Read(p)
-	s.idle.stop()
+	s.attempt.alarms.clear(idling)
 	s.attempt.observer.see(p[:max(0, n)])
 	if s.events && n > 0 {
 		latest := p[max(0, n-lastTail):n]
@@ -103,7 +102,7 @@ func (s *stream) ended(err error) error {
 	case errCapped:
 		return fmt.Errorf("paceline: %w: the answer took longer than %v", errCapped, a.call.entry.Total)
 	case errIdle:
-		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, s.idle.after)
+		return fmt.Errorf("paceline: %w: nothing for %v", errIdle, a.call.entry.Idle)
 	}
 	return a.call.redact(err)
 }

@@ -272,9 +272,13 @@ func (c *call) unsent(err error) (*http.Response, error) {
 	case c.ctx.Err() != nil:
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.last != nil && !(ok && keepsPlace(err)):
-		// Its own refusal says more than ours could.
-		return c.last.response(c, true), nil
+	case c.last != nil && !(ok && keepsPlace(err)), c.trouble != nil && !(ok && refused.Reason == gate.Drain):
+		// What it met at the provider says more than ours could. Of a refusal
+		// for a rate that is so only where its place is lost.
+		if c.last != nil {
+			return c.last.response(c, true), nil
+		}
+		return c.trouble.unanswered()
 	case !ok:
 		c.logUnsent(0, err)
 		return nil, fmt.Errorf("paceline: %w", err)

@@ -13,7 +13,7 @@ var familyPrefixes = []string{"x-ratelimit-", "x-rate-limit-", "ratelimit-"}
 // familyBuckets reads the x-ratelimit headers and their relatives, grouped by
 // what their names say.
 func familyBuckets(a *answer, prefixes []string) []bucket {
-	groups := make(map[string]*bucket)
+	var groups map[string]*bucket // most answers have none
 	for name, lines := range a.fields {
 		part, suffix, ok := splitName(name, prefixes)
 		if !ok {
@@ -28,9 +28,15 @@ func familyBuckets(a *answer, prefixes []string) []bucket {
 			b = &bucket{}
 			b.Unit, b.Window, b.Scope, b.long = n.unit, n.window, n.scope, n.long
 			b.firm = n.long
+			if groups == nil {
+				groups = make(map[string]*bucket)
+			}
 			groups[suffix] = b
 		}
 		b.take(part, lines, a.now())
+	}
+	if groups == nil {
+		return nil
 	}
 	out := make([]bucket, 0, len(groups))
 	for _, suffix := range sortedKeys(groups) {

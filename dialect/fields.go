@@ -13,11 +13,21 @@ type fields map[string][]string
 // newFields copies the readable headers. A value with a control character in
 // it is left out: it is somebody's injection, and must reach no log line.
 func newFields(h http.Header) fields {
-	f := make(fields, len(h))
+	f := make(fields)
 	for name, values := range h {
-		f.add(name, values...)
+		if !mute[name] {
+			f.add(name, values...)
+		}
 	}
 	return f
+}
+
+// mute are headers that most answers have and that say nothing of limits.
+var mute = map[string]bool{
+	"Access-Control-Allow-Origin": true, "Access-Control-Expose-Headers": true, "Alt-Svc": true, "Cache-Control": true,
+	"Cf-Cache-Status": true, "Cf-Ray": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
+	"Content-Type": true, "Date": true, "Server": true, "Set-Cookie": true, "Strict-Transport-Security": true,
+	"Transfer-Encoding": true, "Vary": true, "Via": true, "X-Content-Type-Options": true,
 }
 
 func (f fields) add(name string, values ...string) {

@@ -229,11 +229,12 @@ func (r *usageReader) read(part []byte) (rest []byte) {
 // looked at. Answers are mostly text, so what is not kept is passed over.
 func (r *usageReader) readText(part []byte, i int) int {
 	if r.long && r.kept == 0 && !r.escaped {
-		n := bytes.IndexAny(part[i:], `"\`)
-		if n < 0 {
-			return len(part)
+		for i < len(part) && part[i] != '"' && part[i] != '\\' {
+			i++
 		}
-		i += n
+		if i == len(part) {
+			return i
+		}
 	}
 	switch c := part[i]; {
 	case r.escaped:

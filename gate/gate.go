@@ -145,11 +145,11 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		if !until.After(now) { // else its lane may sleep by this alarm
 			until = time.Time{}
 		}
-		if turn, released := g.beginAsk(l, w); turn {
-			grant, granted, next, err := g.ask(ctx, l, w, released)
-			g.endAsk(l)
-			if err != nil || granted {
-				g.leave(l, w)
+		if turn, seen := g.beginAsk(l, w); turn {
+			grant, granted, next, err := g.ask(ctx, l, w, seen)
+			leaves := err != nil || granted
+			g.endAsk(l, w, leaves)
+			if leaves {
 				return grant, err
 			}
 			until = next
@@ -209,7 +209,7 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 
 // ask puts the head's question. Where it is not granted, next is when to ask
 // again, zero where only somebody's waking tells.
-func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (grant Grant, granted bool, next time.Time, err error) {
+func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Grant, granted bool, next time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return Grant{}, false, time.Time{}, err
 	}
@@ -219,19 +219,22 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	default:
 	}
 	now := time.Now()
-	plan := w.ask.Plan(now, g.activity(l, w))
+	plan := w.ask.Plan(now, seen.activity)
 	b := block{limits: plan.Limits[plan.Own : len(plan.Limits)-plan.Passing], why: plan.Why}
 	if plan.Full {
 		b.full, b.limits = true, nil
-		g.blocked(l, w, b, false, released)
+		g.blocked(l, w, b, false, seen.released)
 		return Grant{}, false, time.Time{}, nil
 	}
 	if plan.NotBefore.After(now) {
 		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
 		if plan.Paused {
-			b.firm, b.pause = plan.NotBefore, plan.NotBefore
+			b.firm = plan.NotBefore
+			if !plan.Ordered {
+				b.pause = plan.NotBefore
+			}
 		}
-		g.blocked(l, w, b, false, released)
+		g.blocked(l, w, b, false, seen.released)
 		return Grant{}, false, plan.NotBefore, w.bears(b, now)
 	}
 	d, err := g.limiter.Acquire(ctx, limiter.Request{
@@ -278,7 +281,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, released uint64) (gr
 	if !b.until.After(now) {
 		b.until = now.Add(time.Millisecond) // not all the time for what has passed
 	}
-	g.blocked(l, w, b, meetsOwn, released)
+	g.blocked(l, w, b, meetsOwn, seen.released)
 	if err := w.bears(mine, now); err != nil {
 		return Grant{}, false, time.Time{}, err
 	}

@@ -118,6 +118,10 @@ func (g *Gate) age(l *line, w *waiter, now time.Time) {
 func (g *Gate) leave(l *line, w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.takeOut(l, w, time.Now())
+}
+
+func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	if l.block.by == w {
 		l.block = block{}
 	}
@@ -125,11 +129,10 @@ func (g *Gate) leave(l *line, w *waiter) {
 		l.unjudged--
 	}
 	l.remove(w)
-	now := time.Now()
 	l.refresh(now)
 	l.wakeHead(now)
 	if l.length() == 0 {
-		l.handOn()
+		l.handOn(now)
 		g.drop(l)
 	}
 }
@@ -142,38 +145,48 @@ func (g *Gate) drop(l *line) {
 	}
 }
 
-// beginAsk reports whether it is this waiter's turn to ask, and which release
-// was the last before.
-func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, released uint64) {
+// A view is what a waiter sees of its line when its turn to ask has come.
+type view struct {
+	activity policy.Activity
+	released uint64 // which release was the last before
+}
+
+// beginAsk reports whether it is this waiter's turn to ask.
+func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, seen view) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	l.refresh(now)
 	if l.asking != nil {
-		return false, 0
+		return false, view{}
 	}
 	if head := l.head(now); head != w {
 		// The turn may have passed to it with time alone.
 		if head != nil && head != l.block.by {
 			head.look()
 		}
-		return false, 0
+		return false, view{}
 	}
 	l.asking = w
-	return true, g.released
+	seen = view{l.activity(), g.released}
+	seen.activity.Background = w.priority == Background
+	return true, seen
 }
 
 // endAsk lets others ask: those that have joined in front, and the lines woken
-// after this one.
-func (g *Gate) endAsk(l *line) {
+// after this one. leaves is whether who asked leaves the line.
+func (g *Gate) endAsk(l *line, w *waiter, leaves bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	asked, now := l.asking, time.Now()
+	now := time.Now()
 	l.asking = nil
-	if head := l.head(now); head != nil && head != asked {
+	if head := l.head(now); head != nil && head != w {
 		head.look()
 	}
-	l.handOn()
+	l.handOn(now)
+	if leaves {
+		g.takeOut(l, w, now)
+	}
 }
 
 // blocked remembers what the head met. A release since released may be the
@@ -249,14 +262,6 @@ func (g *Gate) behind(l *line, w *waiter) error {
 	return nil
 }
 
-func (g *Gate) activity(l *line, w *waiter) policy.Activity {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	a := l.activity()
-	a.Background = w.priority == Background
-	return a
-}
-
 func (l *line) activity() policy.Activity {
 	return policy.Activity{InFlight: l.active, Waiting: l.length(), Foreground: l.foreground}
 }
@@ -285,10 +290,10 @@ func (l *line) wakeHead(now time.Time) {
 }
 
 // handOn wakes the lines that were to follow this one.
-func (l *line) handOn() {
+func (l *line) handOn(now time.Time) {
 	then := l.then
 	l.then = nil
-	wakeInTurn(then, time.Now())
+	wakeInTurn(then, now)
 }
 
 // wakeInTurn wakes the first line that has a head; the others follow when it

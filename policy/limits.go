@@ -157,7 +157,9 @@ func (l Limits) Validate() error {
 func (l Limits) Declared() bool { return l.DeclaresRate() || l.MaxConcurrent > 0 }
 
 // DeclaresRate reports whether any rate is declared.
-func (l Limits) DeclaresRate() bool { return len(l.windows()) > 0 }
+func (l Limits) DeclaresRate() bool {
+	return l.MaxPerSecond > 0 || l.MaxPerMinute > 0 || l.MaxPerHour > 0 || l.MaxPerDay > 0 || len(l.Windows) > 0
+}
 
 // Longest is the longest declared window, for those who keep evidence.
 func (l Limits) Longest() time.Duration {
@@ -176,6 +178,9 @@ func (l Limits) Exceeded(within func(per time.Duration) int) bool {
 
 // windows returns every declared window. Slack is what is to be added to Per.
 func (l Limits) windows() []Window {
+	if !l.DeclaresRate() {
+		return nil
+	}
 	slack := max(0, l.WindowSlack)
 	ws := make([]Window, 0, 4+len(l.Windows))
 	for _, w := range []Window{
@@ -206,6 +211,9 @@ func (l Limits) margin() float64 { return 1 - min(max(0, l.SafetyMargin), 0.9) }
 // compile turns the declared limits into what a limiter is asked, with the
 // adaptive factor applied. bucket names where a unit counts.
 func (l Limits) compile(factor float64, bucket func(unit string) string) []limiter.Limit {
+	if !l.Declared() {
+		return nil
+	}
 	k := l.margin() * factor
 	limits := make([]limiter.Limit, 0, 6)
 	for _, w := range l.windows() {

@@ -55,6 +55,9 @@ type Plan struct {
 	Paused bool
 	// Quota is true where that pause is one of a spent quota.
 	Quota bool
+	// Ordered is true where the pause is an operator's, who may end it at any
+	// moment: it is waited for as a turn is.
+	Ordered bool
 	// Closed is true where no clock is known to end the pause: nobody waits
 	// for it, and one request finds out when it is over.
 	Closed bool
@@ -101,6 +104,7 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	switch {
 	case s.Pause.Active(now):
 		p.NotBefore, p.Paused = s.Pause.Until, true
+		p.Ordered = s.Pause.Source == budget.Operator
 		p.Quota, p.Closed = s.Pause.Reason == budget.Quota, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
 	case s.Unread > 0:
@@ -141,7 +145,11 @@ func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limi
 	}
 	limits = merged(limits)
 	own = len(limits)
-	limits = append(limits, r.Limits.compile(factor, r.Bucket)...)
+	if declared := r.Limits.compile(factor, r.Bucket); own == 0 {
+		limits = declared
+	} else {
+		limits = append(limits, declared...)
+	}
 	slow := func(every time.Duration) {
 		if every > 0 {
 			limits = append(limits, paced(r.Bucket(Requests), every))

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +31,13 @@ var answer = `{"id":"1","object":"chat.completion","model":"m","choices":[],"usa
 // then for each line of its input the processor time it has used, in
 // nanoseconds.
 func serveChild(what, at, dir string, limit int) error {
+	if *profiles != "" {
+		stop, err := profile(filepath.Join(*profiles, what))
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	switch what {
 	case "provider":
 		go listen(http.HandlerFunc(provide))
@@ -60,6 +69,28 @@ func serveChild(what, at, dir string, limit int) error {
 		fmt.Println(used.Utime.Nano() + used.Stime.Nano())
 	}
 	return nil
+}
+
+// profile writes what the process does with its time to NAME.cpu, and what it
+// has allocated to NAME.mem.
+func profile(name string) (stop func(), err error) {
+	cpu, err := os.Create(name + ".cpu")
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		mem, err := os.Create(name + ".mem")
+		if err == nil {
+			err = errors.Join(pprof.Lookup("allocs").WriteTo(mem, 0), mem.Close(), cpu.Close())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "profile:", err)
+		}
+	}, nil
 }
 
 func configure(dir, at string, limit int) error {
@@ -107,7 +138,7 @@ func start(ctx context.Context, args ...string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.CommandContext(ctx, self, args...)}
+	c := &child{cmd: exec.CommandContext(ctx, self, append(args, "-profiles", *profiles)...)}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ var (
 	duration = flag.Duration("for", 4*time.Second, "how long each throughput is measured")
 	requests = flag.Int("requests", 8000, "requests of each measure of processor time")
 	callers  = flag.Int("callers", 10000, "requests that wait")
+	profiles = flag.String("profiles", "", "`directory` for a CPU and an allocation profile of each system, by its name")
 	asJSON   = flag.Bool("json", false, "one JSON object a line")
 )
 

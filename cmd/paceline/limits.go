@@ -146,7 +146,7 @@ func describeDeclared(l paceline.LimitsStatus) string {
 
 func describeTold(t paceline.BucketStatus, now time.Time) string {
 	says := strings.ReplaceAll(t.Unit, "_", " ")
-	if t.Window != dialect.Unknown && t.Window != "" {
+	if t.Window != "" {
 		says += " a " + t.Window
 	}
 	if t.Scope != "" {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -47,6 +48,12 @@ type Options struct {
 	Ready func(home.Server)
 }
 
+// spared is memory that is never touched and so costs none. The garbage
+// collector takes it for in use and lets as much garbage gather before it looks
+// for it: a proxy that holds little would else be collected hundreds of times a
+// second.
+const spared = 32 << 20
+
 // A daemon is a running proxy.
 type daemon struct {
 	Options
@@ -78,6 +85,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{Options: o, started: time.Now(), modes: map[string]config.Mode{"": o.Mode}}
 	ctx, d.stop = context.WithCancel(ctx)
 	defer d.stop()
+	defer runtime.KeepAlive(make([]byte, spared))
 
 	if err := o.Home.Make(); err != nil {
 		return err
@@ -220,9 +228,11 @@ func (d *daemon) open(ctx context.Context) error {
 func (d *daemon) record(r paceline.Record) {
 	d.history.Add(r)
 	d.proxy.Log(r)
-	d.Logger.Info("request", "id", r.ID, "provider", r.Provider, "credential", r.Credential, "model", r.Model,
-		"client", r.Client, "attempt", r.Attempt, "status", r.Status, "class", string(r.Class),
-		"queued", r.Queued.Round(time.Millisecond), "took", r.Done.Sub(r.Arrived).Round(time.Millisecond), "error", r.Error)
+	d.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request",
+		slog.String("id", r.ID), slog.String("provider", r.Provider), slog.String("credential", r.Credential), slog.String("model", r.Model),
+		slog.String("client", r.Client), slog.Int("attempt", r.Attempt), slog.Int("status", r.Status), slog.String("class", string(r.Class)),
+		slog.Duration("queued", r.Queued.Round(time.Millisecond)), slog.Duration("took", r.Done.Sub(r.Arrived).Round(time.Millisecond)),
+		slog.String("error", r.Error))
 }
 
 func clients(c *config.Config) map[string]paceline.Client {

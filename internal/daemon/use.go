@@ -22,8 +22,15 @@ type use struct {
 	draining bool
 }
 
-// ours are the pages that keep no proxy alive.
-var ours = regexp.MustCompile(`^/(health|healthz|ready|readyz|stats|metrics|ui|control)(/|$)`)
+// ours reports whether a path is of the pages that keep no proxy alive.
+func ours(path string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch name {
+	case "health", "healthz", "ready", "readyz", "stats", "metrics", "ui", "control":
+		return true
+	}
+	return false
+}
 
 // execMark finds the mark that an exec puts into the base URL, in a path that is
 // still escaped.
@@ -54,8 +61,11 @@ func (u *use) begin(path string) (draining bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active++
-	if !ours.MatchString(path) {
+	if !ours(path) {
 		u.last = time.Now()
+	}
+	if !strings.Contains(path, "/as/") {
+		return u.draining // most say nothing of themselves
 	}
 	if m := execMark.FindStringSubmatch(path); m != nil {
 		if u.caught == nil || len(u.caught) >= mostCaught {

@@ -175,10 +175,11 @@ func instant(name string, of func(*paceline.Record) *time.Time) column {
 }
 
 // insertion is the statement that stores a row.
-func insertion() string {
+func insertion(rows int) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	return fmt.Sprintf("INSERT INTO attempts (%s) VALUES (?%s)", strings.Join(names, ", "), strings.Repeat(", ?", len(names)-1))
+	row := "(?" + strings.Repeat(", ?", len(names)-1) + ")"
+	return fmt.Sprintf("INSERT INTO attempts (%s) VALUES %s%s", strings.Join(names, ", "), row, strings.Repeat(", "+row, rows-1))
 }

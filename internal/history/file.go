@@ -28,9 +28,10 @@ type file struct {
 	path   string
 	logger *slog.Logger
 
-	db     *sql.DB // nil while it is not open
-	insert *sql.Stmt
-	is     os.FileInfo
+	db *sql.DB // nil while it is not open
+	// inserts store one row, and several, which costs less for each.
+	inserts [2]*sql.Stmt
+	is      os.FileInfo
 	// damaged is how often a file was set aside. A disk that damages every
 	// file is not filled with them.
 	damaged int
@@ -116,9 +117,16 @@ func (f *file) try() (err error) {
 			return err
 		}
 	}
-	f.insert, err = f.db.Prepare(insertion())
-	return err
+	for i, rows := range insertRows {
+		if f.inserts[i], err = f.db.Prepare(insertion(rows)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// insertRows is how many rows the inserts of a file store.
+var insertRows = [2]int{1, 16}
 
 // migrate makes the tables, and adds the columns that are missing.
 func (f *file) migrate() error {
@@ -235,15 +243,22 @@ func (f *file) store(records []paceline.Record, limits map[string]paceline.Limit
 		return err
 	}
 	defer tx.Rollback()
-	insert := tx.Stmt(f.insert)
-	values := make([]any, len(columns))
-	for i := range records {
-		for c := range columns {
-			values[c] = columns[c].value(&records[i])
+	var values []any
+	for len(records) > 0 {
+		kind := 0
+		if len(records) >= insertRows[1] {
+			kind = 1
 		}
-		if _, err := insert.Exec(values...); err != nil {
+		values = values[:0]
+		for i := range insertRows[kind] {
+			for _, c := range columns {
+				values = append(values, c.value(&records[i]))
+			}
+		}
+		if _, err := tx.Stmt(f.inserts[kind]).Exec(values...); err != nil {
 			return err
 		}
+		records = records[insertRows[kind]:]
 	}
 	if limits != nil {
 		if _, err := tx.Exec("DELETE FROM limits"); err != nil {
@@ -309,6 +324,6 @@ func (f *file) drop(where string, args ...any) (bool, error) {
 func (f *file) close() {
 	if f.db != nil {
 		_ = f.db.Close()
-		f.db, f.insert = nil, nil
+		f.db, f.inserts = nil, [2]*sql.Stmt{}
 	}
 }

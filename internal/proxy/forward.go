@@ -10,12 +10,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -73,32 +73,79 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, s *state, t target,
 		defer beat.stop()
 		rw = beat
 	}
-	p.forward.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), journeyKey{}, j)))
+	p.forward(rw, r, j)
 }
 
-// rewrite makes the request that goes out.
-func rewrite(pr *httputil.ProxyRequest) {
-	j := journeyOf(pr.In.Context())
-	out := pr.Out
+// forward sends the request and passes the answer on. It does what
+// httputil.ReverseProxy does, for a proxy that upgrades no connection and passes
+// no provisional answers on.
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, j *journey) {
+	defer j.body.Close() // whoever reads it still must not
+	out := r.WithContext(context.WithValue(r.Context(), journeyKey{}, j))
 	u := *j.url
-	u.RawQuery, u.ForceQuery = pr.In.URL.RawQuery, pr.In.URL.ForceQuery
-	out.URL, out.Host = &u, ""
-	h := out.Header
-	encodings(h, j.plain)
-	delete(h, "Expect")         // the body has been asked for already
-	delete(h, "Http2-Settings") // it belongs to the Upgrade that goes no further
-	delete(h, "Upgrade")
-	delete(h, "Connection")
-	if j.stored {
-		for _, name := range secretHeaders {
-			delete(h, name)
-		}
+	u.RawQuery, u.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
+	out.URL, out.Host, out.Close, out.Header = &u, "", false, j.outgoing(r.Header)
+	if r.ContentLength == 0 {
+		out.Body = nil
 	}
-	if j.foreign {
-		maps.DeleteFunc(h, func(name string, _ []string) bool { return !harmless(name) })
+	res, err := p.o.Transport.RoundTrip(out)
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body.Close()
+		err = errors.New("the provider switched to another protocol, for which nobody asked")
+	}
+	if err != nil {
+		p.broken(w, out, j, err)
+		return
+	}
+	respond(w, res, j)
+}
+
+// outgoing are the headers that go out.
+func (j *journey) outgoing(in http.Header) http.Header {
+	h := make(http.Header, len(in)+len(j.headers)+2)
+	for name, values := range in {
+		if hops[name] || forwarding[name] || j.stored && slices.Contains(secretHeaders, name) || j.foreign && !harmless(name) {
+			continue
+		}
+		h[name] = values
+	}
+	dropListed(h, in["Connection"])
+	encodings(h, in["Accept-Encoding"], j.plain)
+	if tokenListed(in["Te"], "trailers") && !j.foreign {
+		h["Te"] = []string{"trailers"}
+	}
+	if h["User-Agent"] == nil {
+		h["User-Agent"] = []string{""} // else net/http adds its own
 	}
 	for name, value := range j.headers {
 		h[name] = []string{value}
+	}
+	return h
+}
+
+// hops are headers of one connection, which go no further.
+var hops = map[string]bool{
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// forwarding are headers that do not go on to a provider: what others say of a
+// request's way here, what has been answered already, and what belongs to an
+// upgrade.
+var forwarding = map[string]bool{
+	"Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true,
+	"Expect": true, "Http2-Settings": true,
+}
+
+// dropListed takes out the headers that a Connection header declares to be of
+// its connection.
+func dropListed(h http.Header, connection []string) {
+	for _, line := range connection {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				h.Del(name)
+			}
+		}
 	}
 }
 
@@ -119,13 +166,12 @@ func harmless(name string) bool {
 
 // encodings cuts Accept-Encoding to what can be looked at on its way: gzip
 // where the client takes it, and else nothing.
-func encodings(h http.Header, plain bool) {
+func encodings(h http.Header, accepted []string, plain bool) {
 	value := "identity"
 	if plain {
-		h["Accept-Encoding"] = []string{value}
-		return
+		accepted = nil
 	}
-	for _, line := range h.Values("Accept-Encoding") {
+	for _, line := range accepted {
 		for part := range strings.SplitSeq(line, ",") {
 			name, q, _ := strings.Cut(part, ";")
 			if name = strings.TrimSpace(name); !strings.EqualFold(name, "gzip") && name != "*" {
@@ -142,10 +188,73 @@ func encodings(h http.Header, plain bool) {
 	h["Accept-Encoding"] = []string{value}
 }
 
-// respond looks over the head of an answer before it is passed on.
-func respond(res *http.Response) error {
-	j := journeyOf(res.Request.Context())
-	h := res.Header
+// respond passes an answer on.
+func respond(w http.ResponseWriter, res *http.Response, j *journey) {
+	dropListed(res.Header, res.Header["Connection"])
+	j.adjust(res.Header)
+	head := w.Header()
+	for name, values := range res.Header {
+		switch {
+		case hops[name]:
+		case head[name] == nil:
+			head[name] = values
+		default:
+			head[name] = append(head[name], values...)
+		}
+	}
+	announced := len(res.Trailer)
+	if announced > 0 {
+		head.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+	}
+	w.WriteHeader(res.StatusCode)
+	control := http.NewResponseController(w)
+	atOnce := (res.ContentLength == -1 || eventStream(res.Header)) && res.Body != http.NoBody
+	if atOnce {
+		_ = control.Flush() // the head; writing what follows tells whether the client is there
+	}
+	if err := copyBody(w, res.Body, control, atOnce); err != nil {
+		res.Body.Close()
+		panic(http.ErrAbortHandler) // the client must see that it was cut
+	}
+	res.Body.Close() // it has the trailers then
+	if len(res.Trailer) == 0 {
+		return
+	}
+	_ = control.Flush() // what is not chunked has no trailers
+	prefix := ""
+	if len(res.Trailer) != announced {
+		prefix = http.TrailerPrefix
+	}
+	for name, values := range res.Trailer {
+		head[prefix+name] = append(head[prefix+name], values...)
+	}
+}
+
+// copyBody copies an answer, each piece of it to the client at once if need be.
+func copyBody(w io.Writer, body io.Reader, control *http.ResponseController, atOnce bool) error {
+	buf := pool.Get().(*[bufferSize]byte)
+	defer pool.Put(buf)
+	for {
+		n, err := body.Read(buf[:])
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if atOnce {
+				_ = control.Flush()
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// adjust looks over the head of an answer before it is passed on.
+func (j *journey) adjust(h http.Header) {
 	if j.stored {
 		j.redact(h)
 	}
@@ -158,7 +267,6 @@ func respond(res *http.Response) error {
 			h.Set("Cache-Control", "no-cache, no-transform")
 		}
 	}
-	return nil
 }
 
 func eventStream(h http.Header) bool {
@@ -185,8 +293,7 @@ func (j *journey) holdsKey(v string) bool {
 }
 
 // broken answers for what has no answer.
-func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, err error) {
-	j := journeyOf(r.Context())
+func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, j *journey, err error) {
 	if r.Context().Err() != nil && j.body.err != errBodyStopped {
 		panic(http.ErrAbortHandler) // nobody is there to read an answer
 	}
@@ -250,9 +357,20 @@ type body struct {
 	io.ReadCloser
 	deadline *http.ResponseController
 	err      error
+	closed   atomic.Bool
+}
+
+// Close ends the reading. The body itself is the server's to close: that may
+// wait for the rest of it.
+func (b *body) Close() error {
+	b.closed.Store(true)
+	return nil
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	// Not every ResponseWriter has deadlines; those of net/http do.
 	b.deadline.SetReadDeadline(time.Now().Add(bodyWait))
 	n, err := b.ReadCloser.Read(p)
@@ -270,9 +388,8 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // An answer is the ResponseWriter of an answer that is passed on. Provisional
-// ones end here: clients have taken a 103 for the answer itself. ReverseProxy
-// flushes after each read of an answer without a length; one that has a length
-// is flushed here, but for its last bytes, which the server flushes itself.
+// ones end here: clients have taken a 103 for the answer itself. What has a
+// length is flushed, but for its last bytes, which the server flushes itself.
 type answer struct {
 	http.ResponseWriter
 	left int64 // of the length, 0 where there is none
@@ -297,12 +414,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// buffers are what answers are copied through.
-type buffers struct{}
-
 const bufferSize = 32 << 10
 
+// pool has the buffers that answers are copied through.
 var pool = sync.Pool{New: func() any { return new([bufferSize]byte) }}
-
-func (buffers) Get() []byte  { return pool.Get().(*[bufferSize]byte)[:] }
-func (buffers) Put(b []byte) { pool.Put((*[bufferSize]byte)(b)) }

@@ -288,5 +288,8 @@ func (s *state) misdirected(u *upstream, named bool, key string) *failure {
 	if s.upstreams[owner] != nil {
 		message += fmt.Sprintf(": use the base URL of this proxy with /%s", owner)
 	}
+	if u.known == "" {
+		message += fmt.Sprintf("; where %s takes such keys, use the one with /%s", u.Name, u.Name)
+	}
 	return &failure{http.StatusBadRequest, "paceline_wrong_key", message}
 }

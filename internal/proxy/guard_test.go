@@ -446,7 +446,7 @@ func TestKeysOfARenamedAddress(t *testing.T) {
 	if res := g.do(t, "POST", "/v1/messages", chat, "X-Api-Key", "sk-ant-x"); res.StatusCode != 200 {
 		t.Errorf("its own key: %s %s", res.Status, res.body)
 	}
-	if res := g.do(t, "POST", "/v1/messages", chat, "X-Api-Key", "gsk_x"); res.StatusCode != 400 {
+	if res := g.do(t, "POST", "/v1/messages", chat, "X-Api-Key", "gsk_x"); res.StatusCode != 400 || !strings.Contains(res.body, "with /groq; where anthropic takes such keys, use the one with /anthropic") {
 		t.Errorf("another's key: %s %s", res.Status, res.body)
 	}
 }

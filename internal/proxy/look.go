@@ -47,7 +47,7 @@ func (s *state) byModel(j *journey, a *ask, t target) {
 	}
 	if up := s.upstreams[name]; up != nil && up.listed && up.keyed() {
 		j.foreign = up != j.up
-		j.to(up, t)
+		j.to(up, t, http.MethodPost)
 		j.route.Model = model
 	}
 }

@@ -81,7 +81,7 @@ func reads(w http.ResponseWriter, r *http.Request) bool {
 // to see whether anybody is there.
 func prefixOnly(rest string) bool {
 	first, after := cutSegment(rest)
-	return (first == "" || version.MatchString(first)) && bare(after)
+	return (first == "" || isVersion(first)) && bare(after)
 }
 
 // answerPrefix says that somebody is.

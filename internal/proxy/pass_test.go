@@ -29,6 +29,11 @@ func TestRouting(t *testing.T) {
 	}{
 		{"POST", "/own/v1/chat/completions", nil, "/v1/chat/completions", "own"},
 		{"POST", "/own/chat/completions", nil, "/v1/chat/completions", "own"},
+		// FerroxLabs/wayland#1178: base URLs with a version, a slash, or both too many.
+		{"POST", "/v1/v1/chat/completions", nil, "/v1/chat/completions", "own"},
+		{"POST", "//v1/chat/completions", nil, "/v1/chat/completions", "own"},
+		{"POST", "/v1/chat/completions/", nil, "/v1/chat/completions", "own"},
+		{"GET", "/v1/files/", nil, "/v1/files/", "own"},
 		{"POST", "/own/v1/v1/chat/completions", nil, "/v1/chat/completions", "own"},
 		{"POST", "/v1/chat/completions", nil, "/v1/chat/completions", "own"},
 		{"POST", "/v1/messages?beta=true", nil, "/v1/messages?beta=true", "claude"},
@@ -85,7 +90,8 @@ func TestBarePrefix(t *testing.T) {
 func TestUnknownProvider(t *testing.T) {
 	g := newRig(t, nil)
 	for path, want := range map[string]string{
-		"/opnai/v1/chat/completions":       "did you mean " + g.url + "/openai/v1/chat/completions",
+		"/opnai/v1/chat/completions": "did you mean " + g.url + "/openai/v1/chat/completions",
+		// FerroxLabs/wayland#1178: a base URL without its version.
 		"/chat/completions":                "did you mean " + g.url + "/v1/chat/completions",
 		"/nobody-at-all/v1/x":              "There are: anthropic,",
 		"/stats/x":                         `no provider \"stats\"`,

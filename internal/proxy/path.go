@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A target is what the path of a request says: who sends it, where it is to
@@ -19,8 +20,17 @@ type target struct {
 	prefix string            // what came before name, escaped: to be said in suggestions
 }
 
-// version matches a segment such as v1, v2 or v1beta.
-var version = regexp.MustCompile(`^v[0-9]{1,3}([a-z]+[0-9]*)?$`)
+// isVersion reports whether a segment is one such as v1, v2 or v1beta3: v, a
+// number of at most three digits, and perhaps a word that may have a number too.
+func isVersion(segment string) bool {
+	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyz"
+	rest, ok := strings.CutPrefix(segment, "v")
+	word := strings.TrimLeft(rest, digits)
+	if n := len(rest) - len(word); !ok || n < 1 || n > 3 {
+		return false
+	}
+	return word == "" || strings.Trim(strings.TrimRight(word, digits), letters) == "" && word[0] >= 'a'
+}
 
 // sayable are what a segment as/NAME,key=value,… may say beside a name.
 var sayable = []string{"priority", "run", "purpose", "max-wait", "wait-for-capacity", "quota", "no-fallback", "cache"}
@@ -49,7 +59,7 @@ func parsePath(escaped string) (t target, err error) {
 			after = next
 		default:
 			t.prefix = strings.TrimSuffix(escaped, rest)
-			if version.MatchString(segment) || segment == "" {
+			if isVersion(segment) || segment == "" {
 				t.rest = rest
 				return t, climbs(rest)
 			}
@@ -165,9 +175,9 @@ func join(base *url.URL, rest string) *url.URL {
 		rest = "/" + after
 	}
 	cut := strings.LastIndexByte(stem, '/') + 1
-	if first, after := cutSegment(rest); version.MatchString(first) {
+	if first, after := cutSegment(rest); isVersion(first) {
 		stands := first
-		if own := stem[cut:]; version.MatchString(own) {
+		if own := stem[cut:]; isVersion(own) {
 			stem = stem[:max(0, cut-1)]
 			if first == "v1" {
 				stands = own
@@ -188,4 +198,14 @@ func join(base *url.URL, rest string) *url.URL {
 		u.Path = plain
 	}
 	return &u
+}
+
+// unslashed is a URL without a slash behind the path of what generates
+// something: that is a slip of a base URL, and no provider has one there.
+func unslashed(u *url.URL, method string) *url.URL {
+	if !strings.HasSuffix(u.Path, "/") || dialect.Generic.KindOf(&http.Request{Method: method, URL: u}) != dialect.Inference {
+		return u
+	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+	return u
 }

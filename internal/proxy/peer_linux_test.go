@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -26,6 +27,67 @@ func TestFindSocket(t *testing.T) {
 	if uid, ok := socketUID(netip.MustParseAddrPort("203.0.113.1:1"), to); ok {
 		t.Errorf("another machine's socket has the user %d (we are %d)", uid, os.Getuid())
 	}
+}
+
+// The kernel names the owner of each end of a connection, also of one that is
+// half closed, and of no other.
+func TestAskKernel(t *testing.T) {
+	for _, network := range []string{"tcp4", "tcp6", "tcp"} {
+		host := "127.0.0.1:0"
+		if network == "tcp6" {
+			host = "[::1]:0"
+		}
+		l, err := net.Listen(network, host)
+		if err != nil {
+			t.Logf("%s: %v", network, err)
+			continue
+		}
+		defer l.Close()
+		client, err := net.Dial(network, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		peer, own := addrPort(server.RemoteAddr()), addrPort(server.LocalAddr())
+		uid, err := askKernel(peer, own)
+		if err != nil && err != errNoSocket {
+			t.Skipf("the kernel cannot be asked here: %v", err)
+		}
+		if err != nil || uid != os.Getuid() {
+			t.Errorf("%s: user %d, %v", network, uid, err)
+		}
+		if !ofThisUser(server) {
+			t.Errorf("%s: not of this user", network)
+		}
+		if err := client.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if uid, err := askKernel(peer, own); err != nil || uid != os.Getuid() {
+			t.Errorf("%s, half closed: user %d, %v", network, uid, err)
+		}
+		nobody := netip.AddrPortFrom(peer.Addr(), 1)
+		if uid, err := askKernel(nobody, own); err != errNoSocket {
+			t.Errorf("%s: a socket that there is not has user %d, %v", network, uid, err)
+		}
+		if uid, err := askKernel(own, nobody); err != errNoSocket {
+			t.Errorf("%s: a listener is taken for a peer of user %d, %v", network, uid, err)
+		}
+	}
+}
+
+func FuzzReadDiag(f *testing.F) {
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	f.Add(diagRequest(a, b))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if uid, err := readDiag(raw, a, b); err != nil && uid != 0 {
+			t.Fatalf("user %d beside %v", uid, err)
+		}
+	})
 }
 
 func FuzzProcAddr(f *testing.F) {

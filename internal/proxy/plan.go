@@ -28,13 +28,13 @@ func (s *state) plan(j *journey, r *http.Request, t target, c *caller) *failure 
 	if holdsToken(unescaped(t.rest)) {
 		return &failure{http.StatusBadRequest, "paceline_token", "a token stands in the part of the path that would be sent on: put it in front, /~TOKEN/PROVIDER/…"}
 	}
-	j.to(up, t)
+	j.to(up, t, r.Method)
 	return j.identify(s, r, t, c)
 }
 
 // to has the request go to a provider.
-func (j *journey) to(up *upstream, t target) {
-	j.up, j.url = up, join(up.base, t.rest)
+func (j *journey) to(up *upstream, t target, method string) {
+	j.up, j.url = up, unslashed(join(up.base, t.rest), method)
 	j.route.Provider = up.Name
 	switch {
 	case up.shape == gemini && strings.Contains(j.url.Path, "/openai/"):

@@ -9,7 +9,6 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,6 @@ type Proxy struct {
 	draining atomic.Bool
 	metrics  *metrics
 	headroom headroom
-	forward  httputil.ReverseProxy
 }
 
 // New returns a Proxy.
@@ -70,14 +68,6 @@ func New(o Options) (*Proxy, error) {
 		o.Status = func() any { return map[string]any{"version": o.Version, "callers": o.Transport.Status()} }
 	}
 	p := &Proxy{o: o, metrics: newMetrics(o.Transport), headroom: headroom{transport: o.Transport}}
-	p.forward = httputil.ReverseProxy{
-		Transport:      o.Transport,
-		Rewrite:        rewrite,
-		ModifyResponse: respond,
-		ErrorHandler:   p.broken,
-		BufferPool:     buffers{},
-		ErrorLog:       log.New(io.Discard, "", 0), // clients come and go
-	}
 	return p, p.SetConfig(o.Config)
 }
 

@@ -56,7 +56,7 @@ func compile(c *config.Config, homeToken string) (*state, error) {
 		case err != nil || base.Host == "":
 			errs = append(errs, fmt.Errorf("provider %q: baseURL is not an absolute URL", p.Name))
 			return
-		case listed && (slices.Contains(reserved, p.Name) || version.MatchString(p.Name) || strings.HasPrefix(p.Name, "~")):
+		case listed && (slices.Contains(reserved, p.Name) || isVersion(p.Name) || strings.HasPrefix(p.Name, "~")):
 			errs = append(errs, fmt.Errorf("provider %q: the proxy has another use for paths that begin so; give it another name", p.Name))
 			return
 		}

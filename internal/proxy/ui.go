@@ -15,8 +15,9 @@ import (
 var uiSource string
 
 var uiTemplate = template.Must(template.New("ui").Funcs(template.FuncMap{
-	"left": func(t time.Time) string { return time.Until(t).Round(time.Second).String() },
-	"at":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"left":  func(t time.Time) string { return time.Until(t).Round(time.Second).String() },
+	"ahead": func(t time.Time) time.Duration { return max(0, time.Until(t).Round(time.Second)) },
+	"at":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 }).Parse(uiSource))
 
 // ui shows every line, and what binds it. The page has no script and asks
