@@ -64,7 +64,7 @@ func busy() string {
 	{"provider":"openai","credential":"openai#1","scope":"gpt-5","waiting":{"interactive":1,"normal":2,"background":3},"active":4,"held":1,
 	 "binding":{"what":"limit","says":"15 per minute","calls":15,"per_ms":60000},"limits":{"per_minute":15,"concurrent":4,"pacing":"even"},
 	 "effective":{"factor":0.7,"per_minute":10.5,"concurrent":3,"spacing_ms":5714},"sent_60s":10,
-	 "buckets":[{"unit":"requests","window":"minute","limit":12,"remaining":11,"reset_at":"` + at(30*time.Second+500*time.Millisecond) + `"},{"unit":"input_tokens","window":"unknown","remaining":5}]},
+	 "buckets":[{"unit":"requests","window":"minute","limit":12,"remaining":11,"reset_at":"` + at(30*time.Second+500*time.Millisecond) + `"},{"unit":"input_tokens","remaining":5}]},
 	{"provider":"groq","credential":"mine","waiting":{"interactive":0,"normal":7,"background":0},"active":0,"held":0,
 	 "binding":{"what":"pause","says":"rate limited (told) until 2026-11-30T12:00:00Z"},"paused_until":"` + at(time.Hour) + `","paused_why":"rate limited","paused_source":"told",
 	 "limits":{},"effective":{"factor":1,"spacing_ms":2000},"sent_60s":0},
