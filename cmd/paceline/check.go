@@ -28,7 +28,8 @@ func newCheck() *cobra.Command {
 each with file, line and what to write; else what would be in force for each
 provider, and where its requests would go. Nothing is sent, and no proxy needs
 to run. Without FILE it is $PACELINE_CONFIG, or the file of the proxy that runs,
-or paceline.yaml in the home. ` + homeHelp() + `
+or paceline.yaml in the home.
+` + homeHelp() + `
 
 Exit codes, beside those of paceline:
   1    the file cannot be read

@@ -47,10 +47,12 @@ It needs no configuration: known providers work with the client's own key. Point
 a program at it with OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or run it with
 paceline exec.
 
-There is one proxy for each home. ` + homeHelp() + `
-SIGHUP or paceline reload
-reads the configuration again; SIGTERM, Ctrl-C or paceline stop ends it: answers
-under way are passed on, and a second signal ends it at once.
+There is one proxy for each home.
+` + homeHelp() + `
+
+SIGHUP or paceline reload reads the configuration again. SIGTERM, Ctrl-C or
+paceline stop ends it: answers under way are passed on, and a second signal ends
+it at once.
 ` + drainHelp + `
 
 Exit codes, beside those of paceline:
