@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -247,7 +249,8 @@ func sameHost(a, b string) bool {
 	return key(a) == key(b)
 }
 
-// checkLog finds refused keys, a clock that was set back and silence.
+// checkLog finds refused keys, wrong paths, a clock that was set back and
+// silence.
 func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
 	r, err := history.OpenReader(h.Log())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,9 +260,12 @@ func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
 		return []finding{{"log", "fault", err.Error(), "move " + h.Log() + " away: paceline begins a new one"}}
 	}
 	defer r.Close()
-	type key struct{ provider, credential string }
-	refused := make(map[key]int)
-	var order []key
+	// What a provider has answered since it last worked for a credential.
+	type key struct {
+		provider, credential string
+		status               int
+	}
+	failing := make(map[key]int)
 	var last time.Time
 	sent, unsent := 0, 0
 	for rec, err := range r.Records(ctx, history.Query{Since: now.Add(-24 * time.Hour)}) {
@@ -271,24 +277,27 @@ func checkLog(ctx context.Context, h home.Home, now time.Time) (all []finding) {
 		} else {
 			sent++
 		}
-		k := key{rec.Provider, rec.Credential}
-		switch {
-		case rec.Status == http.StatusUnauthorized:
-			if refused[k] == 0 {
-				order = append(order, k)
+		if rec.OK() {
+			for _, status := range []int{http.StatusUnauthorized, http.StatusNotFound} {
+				delete(failing, key{rec.Provider, rec.Credential, status})
 			}
-			refused[k]++
-		case rec.OK():
-			refused[k] = 0 // it works now
+		} else {
+			failing[key{rec.Provider, rec.Credential, rec.Status}]++
 		}
 		if rec.Done.After(last) {
 			last = rec.Done
 		}
 	}
-	for _, k := range order {
-		if c := refused[k]; c > 0 {
-			all = append(all, finding{"key", "fault", fmt.Sprintf("%s refuses the key %s (401, %d times since it last worked)", k.provider, cmp.Or(k.credential, "of the client"), c), "give the client, or apiKey in the configuration, a valid one"})
-			refused[k] = 0
+	byName := func(a, b key) int {
+		return cmp.Or(strings.Compare(a.provider, b.provider), strings.Compare(a.credential, b.credential), a.status-b.status)
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(failing), byName) {
+		times := counted(failing[k], "time") + " since it last worked"
+		switch k.status {
+		case http.StatusUnauthorized:
+			all = append(all, finding{"key", "fault", fmt.Sprintf("%s refuses the key %s (401, %s)", k.provider, cmp.Or(k.credential, "of the client"), times), "give the client, or apiKey in the configuration, a valid one"})
+		case http.StatusNotFound:
+			all = append(all, finding{"path", "fault", fmt.Sprintf("%s does not have what is asked for (404, %s)", k.provider, times), "paceline check says where paths go: is its baseURL right, the client's base URL, and the model?"})
 		}
 	}
 	if last.After(now.Add(time.Minute)) {

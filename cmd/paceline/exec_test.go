@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -307,10 +308,12 @@ func TestDoctorSeesNoDraining(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	var status atomic.Int32
+	status.Store(http.StatusUnauthorized)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprint(w, `{"error":{"message":"invalid key"}}`)
+		w.WriteHeader(int(status.Load()))
+		fmt.Fprint(w, `{"error":{"message":"no"}}`)
 	}))
 	defer up.Close()
 	b := newBox(t)
@@ -325,11 +328,19 @@ func TestDoctor(t *testing.T) {
 	chat(t.Context(), p.URL(), prompt(1))
 	await(t, func() bool { return logged(t, b) == 1 })
 	out, _, code := b.run("doctor")
-	if code != 1 || !strings.Contains(out, "p refuses the key p#1 (401, 1 times") {
+	if code != 1 || !strings.Contains(out, "p refuses the key p#1 (401, 1 time since") {
 		t.Errorf("with a refused key: exit code %d\n%s", code, out)
 	}
 	if !strings.Contains(out, "1 attempt sent in the last 24 hours; the last one ") {
 		t.Errorf("what came through is not said:\n%s", out)
+	}
+	// rohitg00/agentmemory#628: all requests lead nowhere.
+	status.Store(http.StatusNotFound)
+	chat(t.Context(), p.URL(), prompt(2))
+	chat(t.Context(), p.URL(), prompt(3))
+	await(t, func() bool { return logged(t, b) == 3 })
+	if out, _, code = b.run("doctor"); code != 1 || !strings.Contains(out, "p does not have what is asked for (404, 2 times since") || !strings.Contains(out, "paceline check") {
+		t.Errorf("with a wrong path: exit code %d\n%s", code, out)
 	}
 	other := newBox(t)
 	two := other.serve("--port", "0")

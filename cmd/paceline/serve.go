@@ -69,7 +69,7 @@ Exit codes, beside those of paceline:
 	flags.IntVar(&f.port, "port", 0, "serve at localhost:`N`; 0 is a free port")
 	flags.StringVar(&f.config, "config", "", "read the configuration from `FILE` (default $PACELINE_CONFIG, or paceline.yaml in the home)")
 	flags.Var(&f.mode, "mode", "hold limits, only record what they would have done, or do nothing")
-	flags.BoolVar(&f.replace, "replace", false, "take the place of the proxy that runs, and its address unless another is given")
+	flags.BoolVar(&f.replace, "replace", false, "take the place of the proxy that runs, with its address and configuration file unless others are given")
 	flags.BoolVar(&f.detach, "detach", false, "serve in the background, with the log in the home")
 	flags.BoolVar(&f.autostarted, "autostarted", false, "leave when nobody uses it")
 	_ = flags.MarkHidden("autostarted") // it is there
@@ -84,6 +84,11 @@ func (f *serveFlags) run(c *cobra.Command) error {
 	h, err := home.Find()
 	if err != nil {
 		return err
+	}
+	if f.replace && cmp.Or(f.config, os.Getenv("PACELINE_CONFIG")) == "" {
+		if s, live := h.Live(c.Context()); live && s.Config != h.Config() {
+			f.config = s.Config
+		}
 	}
 	if f.detach {
 		return f.startDetached(c, h, addrs)

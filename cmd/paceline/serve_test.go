@@ -376,6 +376,9 @@ func TestReplaceAddress(t *testing.T) {
 			t.Errorf("--replace %v: it was at %v and is at %v", c.args, old.Listen, p.Listen)
 		}
 	}
+	if p = b.serve("--replace"); p.Config != file {
+		t.Errorf("the configuration was %s and is %s", file, p.Config)
+	}
 }
 
 // A proxy that is told to stop sends those who wait away, keeps their places,
@@ -475,6 +478,13 @@ func TestReload(t *testing.T) {
 	}
 	if out, said, code := b.run("reload"); code != 0 || out != "the configuration was read again\n" {
 		t.Errorf("a good one: exit code %d, %s%s", code, out, said)
+	}
+	// What a running proxy cannot take is said as long as it is so.
+	b.configure(up, "clientTimeoutMs: 3000\n"+fmt.Sprintf(one, "maxPerHour: 100"))
+	for range 2 {
+		if out, said, code := b.run("reload"); code != 0 || !strings.Contains(out, "at the next start take effect: clientTimeoutMs") {
+			t.Errorf("what needs a start: exit code %d, %s%s", code, out, said)
+		}
 	}
 }
 

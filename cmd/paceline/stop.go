@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,7 +128,10 @@ func newReload() *cobra.Command {
 		Short: "Have the proxy read its configuration again",
 		Long: `Have the running proxy read its configuration again. No request is dropped; those
 that wait take the new limits when they ask next. Where anything is wrong with
-it, all of it is said and the old one stays. It is the same as SIGHUP.`,
+it, all of it is said and the old one stays. It is the same as SIGHUP.
+
+Some keys take effect only when a proxy is started (paceline restart, and for
+listen paceline stop and paceline serve); which of them have changed is said.`,
 		Example: `  paceline reload`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -142,7 +146,11 @@ it, all of it is said and the old one stays. It is the same as SIGHUP.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), "the configuration was read again")
+			says := "the configuration was read again"
+			if s, err := askStatus(c.Context()); err == nil && len(s.NextStart) > 0 {
+				says += "; at the next start take effect: " + strings.Join(s.NextStart, ", ")
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), says)
 			return err
 		},
 	}

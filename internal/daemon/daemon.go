@@ -71,6 +71,7 @@ type daemon struct {
 
 	mu     sync.Mutex // held while the configuration changes
 	config *config.Config
+	begun  *config.Config         // what was in force at the start
 	modes  map[string]config.Mode // set while running, by provider; "" is all
 }
 
@@ -94,6 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	if d.config, err = d.load(); err != nil {
 		return err
 	}
+	d.begun = d.config
 	if d.lock, d.before, err = takeLock(ctx, o); err != nil {
 		return err
 	}

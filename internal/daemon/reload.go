@@ -32,8 +32,8 @@ func (d *daemon) reload() error {
 	if err := d.apply(c, d.modes); err != nil {
 		return err
 	}
-	for _, name := range startOnly(d.config, c) {
-		d.Logger.Warn("this takes effect at the next start: paceline restart", "key", name)
+	for _, name := range startOnly(d.begun, c) {
+		d.Logger.Warn("this takes effect at the next start", "key", name)
 	}
 	d.config = c
 	d.Logger.Info("the configuration was read again", "file", c.File)

@@ -13,9 +13,12 @@ type Status struct {
 	StartedAt time.Time `json:"started_at"`
 	Mode      string    `json:"mode"`
 	// Modes are those of providers that have another.
-	Modes   map[string]string       `json:"modes,omitempty"`
-	Limiter LimiterStatus           `json:"limiter"`
-	Callers []paceline.CallerStatus `json:"callers"`
+	Modes map[string]string `json:"modes,omitempty"`
+	// NextStart names the keys of the configuration that have changed since the
+	// proxy was started and take effect when it is started anew.
+	NextStart []string                `json:"next_start,omitempty"`
+	Limiter   LimiterStatus           `json:"limiter"`
+	Callers   []paceline.CallerStatus `json:"callers"`
 }
 
 // A LimiterStatus is where the counts are, and whether it answers.
@@ -33,7 +36,7 @@ func (d *daemon) status() any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.modeOf(d.config, paceline.Provider{})
-	s.Mode = string(all)
+	s.Mode, s.NextStart = string(all), startOnly(d.begun, d.config)
 	for _, p := range d.providers(d.config) {
 		if mode := config.Mode(p.Mode); mode != all {
 			if s.Modes == nil {

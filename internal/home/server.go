@@ -82,6 +82,9 @@ func (h Home) Record(s Server) (Server, error) {
 	if err != nil {
 		return s, err
 	}
+	if fi, err := os.Stat(h.ServerFile()); err == nil && fi.IsDir() {
+		return s, fmt.Errorf("%s is a directory, where a file belongs: move it away", h.ServerFile())
+	}
 	if err := maybe.WriteFile(h.ServerFile(), append(b, '\n'), 0o600); err != nil {
 		return s, h.unusable(err)
 	}
