@@ -19,10 +19,11 @@ const (
 	diagID         = 8  // of the request
 	diagAnswerID   = 4  // of the answer
 	diagAnswerUID  = 64 // of the answer
+	diagInode      = 68 // of the answer
 	diagAnswerLen  = 72
 )
 
-// States of a TCP socket whose owner may still read or write.
+// States of a TCP socket that its owner may still read or write.
 var ownedStates = map[byte]bool{1: true, 4: true, 5: true, 8: true} // ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT
 
 // errNoSocket: the kernel knows of no such socket.
@@ -99,8 +100,10 @@ func readDiag(b []byte, local, remote netip.AddrPort) (uid int, err error) {
 	}
 	var id [36]byte
 	putID(id[:], local, remote)
-	// An IPv4 connection may be one of an IPv6 socket, and is asked for as IPv4.
-	if !ownedStates[msg[1]] || [4]byte(msg[diagAnswerID:]) != [4]byte(id[:]) {
+	// An IPv4 connection may be one of an IPv6 socket, and is asked for as IPv4:
+	// the ports say enough. A socket that its process has closed belongs to
+	// nobody, and is shown as root's.
+	if !ownedStates[msg[1]] || [4]byte(msg[diagAnswerID:]) != [4]byte(id[:]) || native.Uint32(msg[diagInode:]) == 0 {
 		return 0, errNoSocket
 	}
 	return int(native.Uint32(msg[diagAnswerUID:])), nil

@@ -82,7 +82,7 @@ func findSocket(lines *bufio.Scanner, local, remote netip.AddrPort) (uid int, ok
 	const established = "01"
 	for lines.Scan() {
 		col := strings.Fields(lines.Text())
-		if len(col) < 8 || col[3] != established || !strings.HasSuffix(col[1], fmt.Sprintf(":%04X", local.Port())) {
+		if len(col) < 10 || col[3] != established || col[9] == "0" || !strings.HasSuffix(col[1], fmt.Sprintf(":%04X", local.Port())) {
 			continue
 		}
 		if at, err := procAddr(col[1]); err != nil || at != local {

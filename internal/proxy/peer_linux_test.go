@@ -16,9 +16,10 @@ func TestFindSocket(t *testing.T) {
    2: 0100007F:C002 0100007F:2256 01 00000000:00000000 00:00000000 00000000  1001        0 2 1 0 20 4 30 10 -1
    3: 0000000000000000FFFF00000100007F:C003 0000000000000000FFFF00000100007F:2256 01 00000000:00000000 00:00000000 00000000  1002        0 3 1 0 20 4 30 10 -1
    4: broken
+   5: 0100007F:C004 0100007F:2256 01 00000000:00000000 00:00000000 00000000     0        0 0 1 0 20 4 30 10 -1
 `
 	to := netip.MustParseAddrPort("127.0.0.1:8790")
-	for from, want := range map[string]int{"127.0.0.1:49154": 1001, "127.0.0.1:49155": 1002, "127.0.0.1:49153": -1, "127.0.0.1:1": -1} {
+	for from, want := range map[string]int{"127.0.0.1:49154": 1001, "127.0.0.1:49155": 1002, "127.0.0.1:49153": -1, "127.0.0.1:49156": -1, "127.0.0.1:1": -1} {
 		uid, ok := findSocket(bufio.NewScanner(strings.NewReader(table)), netip.MustParseAddrPort(from), to)
 		if ok != (want >= 0) || ok && uid != want {
 			t.Errorf("%s: %d, %v, want %d", from, uid, ok, want)
@@ -69,6 +70,13 @@ func TestAskKernel(t *testing.T) {
 		}
 		if uid, err := askKernel(peer, own); err != nil || uid != os.Getuid() {
 			t.Errorf("%s, half closed: user %d, %v", network, uid, err)
+		}
+		// Closed, it is nobody's, whatever still goes to and fro.
+		if err := client.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if uid, err := askKernel(peer, own); err != errNoSocket {
+			t.Errorf("%s, closed: user %d, %v", network, uid, err)
 		}
 		nobody := netip.AddrPortFrom(peer.Addr(), 1)
 		if uid, err := askKernel(nobody, own); err != errNoSocket {
