@@ -129,6 +129,7 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go d.reloadOnSignal(ended)
+	go d.leaveWithHome(ctx)
 	if d.Autostarted {
 		go d.leaveWhenIdle(ctx)
 	}

@@ -42,6 +42,28 @@ func takeLock(ctx context.Context, o Options) (lock *home.Lock, addrs []string, 
 	}
 }
 
+// looksAfter is how often a proxy looks whether it has its home still.
+const looksAfter = 5 * time.Second
+
+// leaveWithHome stops the proxy when its home has been removed: another can
+// start in its place, and two would each spend the whole limit.
+func (d *daemon) leaveWithHome(ctx context.Context) {
+	look := time.NewTicker(looksAfter)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if !d.lock.Held() {
+			d.Logger.Error("the home was removed while this proxy ran; it stops, and another can be started", "home", d.Home.Dir)
+			d.stop()
+			return
+		}
+	}
+}
+
 // End tells a proxy of this machine to stop, and returns when it has been
 // told. One that does not listen gets a signal.
 func End(ctx context.Context, h home.Home, s home.Server) error {

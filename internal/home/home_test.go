@@ -506,3 +506,30 @@ func FuzzRecorded(f *testing.F) {
 		}
 	})
 }
+
+// A lock that somebody has removed with its home is held no more.
+func TestLockRemoved(t *testing.T) {
+	h := home.Home{Dir: t.TempDir()}
+	l, err := h.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	if !l.Held() {
+		t.Error("it is not held")
+	}
+	if err := os.Remove(filepath.Join(h.Dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	if l.Held() {
+		t.Error("it is held although it is gone")
+	}
+	other, err := h.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Unlock()
+	if l.Held() || !other.Held() {
+		t.Error("it is not the one who came last that has it")
+	}
+}

@@ -13,10 +13,20 @@ import (
 
 // A Lock is the right to send from a home. One process on one machine has it;
 // it ends with the process at the latest.
-type Lock struct{ file *flock.Flock }
+type Lock struct {
+	file *flock.Flock
+	at   fs.FileInfo
+}
 
 // Unlock gives the right back.
 func (l *Lock) Unlock() error { return l.file.Unlock() }
+
+// Held reports whether the lock is still that of its home: where somebody has
+// removed the file, another process can have one of the same name.
+func (l *Lock) Held() bool {
+	there, err := os.Stat(l.file.Path())
+	return err == nil && os.SameFile(l.at, there)
+}
 
 // A Taken error says that another process may send from the home.
 type Taken struct {
@@ -45,8 +55,11 @@ func (h Home) TakenBy(s Server) *Taken {
 // Lock takes the right to send from the home, or returns [*Taken] at once.
 // What a dead proxy has left in server.json does not count.
 func (h Home) Lock() (*Lock, error) {
-	l := &Lock{flock.New(h.lockFile(), flock.SetPermissions(0o600))}
+	l := &Lock{file: flock.New(h.lockFile(), flock.SetPermissions(0o600))}
 	ok, err := l.file.TryLock()
+	if ok && err == nil {
+		l.at, err = os.Stat(l.file.Path())
+	}
 	switch {
 	case err != nil:
 		return nil, h.unusable(err)
