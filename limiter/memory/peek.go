@@ -60,15 +60,15 @@ func (l *Limiter) Seed(_ context.Context, limits []limiter.Limit, at time.Time) 
 	if !l.ready.Load() {
 		l.start()
 	}
-	age := int64(max(0, time.Since(at)))
-	if age >= epoch {
+	if time.Since(at) >= time.Duration(epoch)/2 { // before the clock's beginning, or nearly
 		return nil
 	}
 	asks := make([]ask, len(limits))
 	set := survey(limits, asks)
 	l.lock(set)
-	now, _ := l.clock.now()
-	then := now - age
+	read := time.Now()
+	now := l.clock.at(read)
+	then := now - int64(max(0, read.Sub(at))) // by one reading of the clock
 	l.peek(&r, asks, now)
 	for i := range asks {
 		if w := asks[i].window; w != nil && then > now-w.per {
