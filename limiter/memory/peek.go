@@ -60,7 +60,7 @@ func (l *Limiter) Seed(_ context.Context, limits []limiter.Limit, at time.Time) 
 	if !l.ready.Load() {
 		l.start()
 	}
-	if time.Since(at) >= time.Duration(epoch)/2 { // before the clock's beginning, or nearly
+	if time.Since(at) >= time.Duration(epoch) { // before the clock's beginning
 		return nil
 	}
 	asks := make([]ask, len(limits))
