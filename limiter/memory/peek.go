@@ -2,13 +2,10 @@ package memory
 
 import (
 	"context"
-	"hash/maphash"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
-
-func hashOf(key string) uint64 { return maphash.String(seed, key) }
 
 // Peek says how full limits are and until when a caller's key is closed. It
 // counts nothing and makes no bucket.
