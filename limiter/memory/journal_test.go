@@ -756,9 +756,14 @@ func FuzzJournal(f *testing.F) {
 			raw = sound
 		}
 		l := New()
-		p := &replay{l: l, wall: time.Now().UnixNano(), permits: map[uint64][]heldPlace{}, found: Recovery{Rebooted: len(raw)%2 == 0}}
+		p := &replay{l: l, wall: time.Now().UnixNano(), permits: map[uint64][]heldPlace{}, byWall: len(raw)%2 == 0}
 		if _, err := parseHeader(raw[:min(len(raw), headerSize)]); err != nil {
 			return
+		}
+		if !p.byWall {
+			if err := p.resume(bytes.NewReader(raw[headerSize:])); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := p.replay(bytes.NewReader(raw[headerSize:])); err != nil {
 			t.Fatal(err)
@@ -771,6 +776,26 @@ func FuzzJournal(f *testing.F) {
 		for range 3 {
 			w.ask(rate("a key that is longer than one record can hold, by far", 1, time.Second))
 		}
+	})
+}
+
+// A run whose wall clock was set right meanwhile, as of a machine that learns
+// the time from the network, is dated by how far apart its records are.
+func TestJournalOfARunWithAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		limit := rate("a", 2, time.Hour)
+		w.ask(limit)
+		time.Sleep(10 * time.Minute)
+		before := time.Now().UnixNano()
+		w.ask(limit)
+		w.run, w.up = "run 2", time.Now().Add(-3*time.Second)
+		w.crash(rewritten(func(r *record) {
+			if r.wall < before {
+				r.wall -= int64(30 * 24 * time.Hour)
+			}
+		}))
+		w.refused(50*time.Minute, limit)
 	})
 }
 
