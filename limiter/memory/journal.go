@@ -24,8 +24,8 @@ const syncEvery = time.Second
 // Locks are taken in the order: ticks, a shard's, writing, mu.
 type journal struct {
 	path    string
-	machine machine
-	zero    int64 // what the machine's clock says at 0 of the limiter's
+	bootID  string // of the machine's present run
+	zero    int64  // what the machine's clock says at 0 of the limiter's
 	logger  *slog.Logger
 	storage storage
 	lock    io.Closer
@@ -161,7 +161,11 @@ func (l *Limiter) tick() {
 		j.logger.Info("the limiter's journal is written again", "path", j.path)
 	default:
 		j.commit(end)
-		if err := j.file.Sync(); err != nil { // only a tick replaces the file
+		err := j.file.Sync() // only a tick replaces the file
+		if err == nil {
+			_, err = os.Stat(j.path) // what was removed nobody would find
+		}
+		if err != nil {
 			j.giveUp(err)
 			return
 		}

@@ -886,3 +886,22 @@ func TestCloseOnAFullDisk(t *testing.T) {
 		}
 	})
 }
+
+// A journal that somebody has removed is written anew within two seconds.
+func TestJournalRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.j.Logger = slog.New(slog.DiscardHandler)
+		limit := rate("a", 3, time.Hour)
+		w.ask(limit)
+		if err := os.Remove(w.path); err != nil {
+			t.Fatal(err)
+		}
+		w.ask(limit)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.ask(limit)
+		w.crash()
+		w.refused(time.Hour-2*time.Second, limit)
+	})
+}

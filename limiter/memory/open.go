@@ -85,7 +85,7 @@ func (j Journal) open(m machine, disk storage) (*Limiter, error) {
 	p := &replay{l: l, machine: m, boot: before, wall: l.clock.base.UnixNano(), permits: map[uint64][]heldPlace{}}
 	l.journal = &journal{
 		path:    j.Path,
-		machine: m,
+		bootID:  m.bootID,
 		zero:    m.boot() - epoch,
 		logger:  cmp.Or(j.Logger, slog.Default()),
 		storage: disk,

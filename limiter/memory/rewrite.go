@@ -33,7 +33,7 @@ func (l *Limiter) rewrite() (err error) {
 	}()
 
 	j.mu.Lock()
-	j.copying, j.copied, j.next = true, 0, header(j.machine.bootID)
+	j.copying, j.copied, j.next = true, 0, header(j.bootID)
 	j.mu.Unlock()
 	for i := range l.shards {
 		l.copyShard(uint64(i))
