@@ -278,6 +278,35 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
+// A store that goes on failing is said once for reading and once for writing,
+// and again where it fails otherwise or after it worked.
+func TestBrokenStoreIsSaidOnce(t *testing.T) {
+	store := &memoryStore{m: map[string][]byte{}}
+	var faults []string
+	c := (&budget.Book{Store: store, Fault: func(err error) { faults = append(faults, err.Error()) }}).Caller("k", now)
+	at := now
+	use := func(want int) {
+		t.Helper()
+		for range 20 {
+			at = at.Add(time.Second)
+			c.Use(at, func(*budget.State, *budget.Starts) bool { return true })
+		}
+		if len(faults) != want {
+			t.Errorf("said %q, want %d", faults, want)
+		}
+		faults = nil
+	}
+	store.err = errors.New("read-only")
+	use(2)
+	use(0)
+	store.err = errors.New("no such device")
+	use(2)
+	store.err = nil
+	use(0)
+	store.err = errors.New("no such device")
+	use(2)
+}
+
 // The encoded form is what other processes and people read.
 func TestEncodedForm(t *testing.T) {
 	b, err := budget.Encode(budget.State{Pause: budget.Pause{Until: now, Reason: budget.Quota, Source: budget.Told}})

@@ -21,7 +21,8 @@ const (
 // process has seen itself: it never stops a request.
 type Book struct {
 	Store Store
-	// Fault is told of a failing store. nil is silence.
+	// Fault is told of a failing store: for each caller key once, until it fails
+	// otherwise, or again after it worked. nil is silence.
 	Fault func(error)
 
 	mu      sync.Mutex
@@ -73,6 +74,9 @@ type Caller struct {
 	obeyed  Orders
 	dirty   bool
 	used    time.Time
+
+	// What was last said of reading and of writing, empty while they work.
+	unread, unwritten string
 }
 
 // forgettable reports whether nobody would miss the caller.
@@ -113,14 +117,13 @@ func (c *Caller) refresh(now time.Time) {
 	c.read = now
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	var stored State
 	raw, err := c.book.Store.Get(ctx, c.key)
-	if err != nil {
-		c.fault(err)
-		return
+	if err == nil {
+		stored, err = Decode(raw, now)
 	}
-	stored, err := Decode(raw, now)
+	c.report(&c.unread, err)
 	if err != nil {
-		c.fault(err)
 		return
 	}
 	ramp, unread, opened := c.state.Ramp, c.state.Unread, c.state.Opened
@@ -139,6 +142,7 @@ func (c *Caller) flush(now time.Time) {
 	c.written, c.told, c.obeyed, c.dirty = now, c.state.Pause, c.state.Orders, false
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	var unencoded error
 	err := c.book.Store.Update(ctx, c.key, func(old []byte) []byte {
 		merged := c.state
 		if stored, err := Decode(old, now); err == nil {
@@ -146,19 +150,26 @@ func (c *Caller) flush(now time.Time) {
 		}
 		b, err := Encode(merged)
 		if err != nil {
-			c.fault(err)
+			unencoded = err
 			return old
 		}
 		return b
 	})
-	if err != nil {
-		c.dirty = true
-		c.fault(err)
+	if err == nil {
+		err = unencoded
 	}
+	c.dirty = c.dirty || err != nil
+	c.report(&c.unwritten, err)
 }
 
-func (c *Caller) fault(err error) {
-	if c.book.Fault != nil {
+// report tells of what reading or writing came to, unless that was said.
+func (c *Caller) report(said *string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != *said && c.book.Fault != nil {
 		c.book.Fault(err)
 	}
+	*said = text
 }

@@ -298,17 +298,27 @@ func (f *file) prune(before time.Time, most int64) (more bool, err error) {
 	if more, err := f.drop("WHERE "+at+" < ?", before.UnixMicro()); more || err != nil {
 		return more, err
 	}
-	var page, pages, free int64
-	err = f.db.QueryRow("SELECT page_size, page_count, freelist_count FROM pragma_page_size, pragma_page_count, pragma_freelist_count").
-		Scan(&page, &pages, &free)
+	page, pages, free, err := f.pages()
 	switch {
 	case err != nil || page*pages <= most:
 		return false, err
 	case page*(pages-free) > most:
 		return f.drop("")
 	}
-	_, err = f.db.Exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", prunePages))
-	return free > prunePages, err
+	if _, err := f.db.Exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", prunePages)); err != nil {
+		return false, err
+	}
+	// Where another program has written the file anew, it may not shrink.
+	_, now, free, err := f.pages()
+	return now < pages && free > 0, err
+}
+
+// pages are the size of a page, how many the file has, and how many of them
+// hold nothing.
+func (f *file) pages() (size, all, free int64, err error) {
+	err = f.db.QueryRow("SELECT page_size, page_count, freelist_count FROM pragma_page_size, pragma_page_count, pragma_freelist_count").
+		Scan(&size, &all, &free)
+	return size, all, free, err
 }
 
 // drop deletes some of the oldest rows, and reports whether there were any.

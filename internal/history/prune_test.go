@@ -97,6 +97,28 @@ func TestTheFileIsBounded(t *testing.T) {
 	}
 }
 
+// A file whose free pages cannot be given up, as one that another program has
+// written anew, is not tried for ever.
+func TestAFileThatDoesNotShrink(t *testing.T) {
+	l := unhurried(t, Options{})
+	now := time.Now()
+	l.add(t, 2500, now, 1000)
+	for _, s := range []string{"PRAGMA journal_mode = delete", "PRAGMA auto_vacuum = none", "VACUUM", "PRAGMA journal_mode = wal"} {
+		if _, err := l.file.db.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for more, steps := true, 0; more; steps++ {
+		var err error
+		if more, err = l.file.prune(now.AddDate(0, 0, -31), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if steps == 100 {
+			t.Fatal("it goes on for ever")
+		}
+	}
+}
+
 // A full disk loses nothing that fits in memory until there is room.
 func TestFullDisk(t *testing.T) {
 	l := unhurried(t, Options{Logger: slog.New(slog.DiscardHandler)})

@@ -72,7 +72,7 @@ func (h Harness) run(t *testing.T, c Case) {
 		if err == ErrNotPromised {
 			t.Skip(err)
 		}
-		if h.Bubble || !s.late || try == patience {
+		if h.Bubble || !s.late() || try == patience {
 			t.Fatalf("%v\nrule: %s %v", err, c.Why, c.IDs)
 		}
 		t.Logf("run again, since it was late: %v", err)
@@ -87,7 +87,7 @@ func (h Harness) subject(l limiter.Limiter, name string) *Subject {
 			unit = time.Second
 		}
 	}
-	return &Subject{Limiter: l, Unit: unit, Tolerance: h.Tolerance, prefix: name + "/" + fresh() + "/"}
+	return &Subject{Limiter: l, Unit: unit, Tolerance: h.Tolerance, prefix: name + "/" + fresh() + "/", begun: time.Now()}
 }
 
 // A Case is one rule of the contract.

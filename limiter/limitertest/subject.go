@@ -20,7 +20,9 @@ type Subject struct {
 
 	prefix string
 	reopen func(limiter.Limiter) limiter.Limiter // nil: nothing outlives it
-	late   bool                                  // a sleep took so much longer that the case may be wrong
+
+	begun  time.Time
+	asleep time.Duration // for how long it meant to sleep
 }
 
 func fresh() string { return fmt.Sprintf("%016x", rand.Uint64()) }
@@ -36,17 +38,13 @@ func (s *Subject) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	start := time.Now()
+	s.asleep += d
 	time.Sleep(d)
-	s.took(time.Since(start) - d)
 }
 
-// took notes a delay that nobody asked for.
-func (s *Subject) took(delay time.Duration) {
-	if delay > s.Unit/2 {
-		s.late = true
-	}
-}
+// late says whether so much more time passed than the case slept, in its sleeps
+// or between any two of its steps, that it may have failed for that.
+func (s *Subject) late() bool { return time.Since(s.begun)-s.asleep > s.Unit/8 }
 
 // Until passes time until a decision's RetryAt, less a little.
 func (s *Subject) Until(d limiter.Decision, less time.Duration) { s.Sleep(d.RetryAfter() - less) }
@@ -68,9 +66,7 @@ func (s *Subject) By(caller string, limits ...limiter.Limit) limiter.Request {
 
 // Ask puts a request. It is an error where the answer contradicts itself.
 func (s *Subject) Ask(r limiter.Request) (limiter.Decision, error) {
-	start := time.Now()
 	d, err := s.Acquire(context.Background(), r)
-	s.took(time.Since(start))
 	switch {
 	case err != nil:
 		return d, fmt.Errorf("acquire: %w", err)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"hash/maphash"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -39,7 +38,7 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 	closed := l.closed.Load() > 0
 	var caller uint64
 	if closed {
-		caller = maphash.String(seed, r.Key)
+		caller = hashOf(r.Key)
 		set |= 1 << shardOf(caller)
 	}
 	if set == 0 {
@@ -122,7 +121,7 @@ func survey(limits []limiter.Limit, asks []ask) (set uint64) {
 			a.hash, a.nth = asks[i-1].hash, asks[i-1].nth+1
 			continue
 		}
-		a.hash = maphash.String(seed, limits[i].Key)
+		a.hash = hashOf(limits[i].Key)
 		set |= 1 << shardOf(a.hash)
 	}
 	return set

@@ -148,20 +148,25 @@ func TestJournalSurvives(t *testing.T) {
 	})
 }
 
-// The wall clock of the machine that wrote a journal, moved by so much.
-func walls(by time.Duration) func([]byte) []byte {
+// rewritten is a journal whose records are edited.
+func rewritten(edit func(*record)) func([]byte) []byte {
 	return func(raw []byte) []byte {
-		moved := append([]byte(nil), raw[:headerSize]...)
+		edited := append([]byte(nil), raw[:headerSize]...)
 		for raw = raw[headerSize:]; len(raw) >= recordSize; raw = raw[recordSize:] {
 			r, ok := parse(raw)
 			if !ok {
 				panic("unreadable")
 			}
-			r.wall += int64(by)
-			moved = r.add(moved)
+			edit(&r)
+			edited = r.add(edited)
 		}
-		return moved
+		return edited
 	}
+}
+
+// The wall clock of the machine that wrote a journal, moved by so much.
+func walls(by time.Duration) func([]byte) []byte {
+	return rewritten(func(r *record) { r.wall += int64(by) })
 }
 
 // In one run of the machine ages are exact, whatever is done to the wall clock;
@@ -601,14 +606,16 @@ func TestCompactingUnderLoad(t *testing.T) {
 	if l.Recovered().Damaged {
 		t.Error("damaged")
 	}
+	most := int64(headerSize)
 	for i := range keys {
+		most += (1024 + 8 + held[i].Load()) * recordSize
 		v, err := l.Peek(context.Background(), "", []limiter.Limit{{Key: fmt.Sprint(i), Calls: 1, Per: time.Hour, Concurrent: 1}})
 		if err != nil || int64(v.Usage[0].Used) != granted[i].Load() || int64(v.Usage[0].Held) != held[i].Load() {
 			t.Fatalf("bucket %d: %+v, want %d and %d", i, v.Usage[0], granted[i].Load(), held[i].Load())
 		}
 	}
-	if info, err := os.Stat(path); err != nil || info.Size() > compactAt {
-		t.Errorf("%v bytes, %v", info.Size(), err)
+	if info, err := os.Stat(path); err != nil || info.Size() > most {
+		t.Errorf("%v bytes, want %d at most, %v", info.Size(), most, err)
 	}
 }
 
@@ -749,9 +756,14 @@ func FuzzJournal(f *testing.F) {
 			raw = sound
 		}
 		l := New()
-		p := &replay{l: l, wall: time.Now().UnixNano(), permits: map[uint64][]heldPlace{}, found: Recovery{Rebooted: len(raw)%2 == 0}}
+		p := &replay{l: l, wall: time.Now().UnixNano(), permits: map[uint64][]heldPlace{}, byWall: len(raw)%2 == 0}
 		if _, err := parseHeader(raw[:min(len(raw), headerSize)]); err != nil {
 			return
+		}
+		if !p.byWall {
+			if err := p.resume(bytes.NewReader(raw[headerSize:])); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := p.replay(bytes.NewReader(raw[headerSize:])); err != nil {
 			t.Fatal(err)
@@ -764,5 +776,132 @@ func FuzzJournal(f *testing.F) {
 		for range 3 {
 			w.ask(rate("a key that is longer than one record can hold, by far", 1, time.Second))
 		}
+	})
+}
+
+// A run whose wall clock was set right meanwhile, as of a machine that learns
+// the time from the network, is dated by how far apart its records are.
+func TestJournalOfARunWithAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		limit := rate("a", 2, time.Hour)
+		w.ask(limit)
+		time.Sleep(10 * time.Minute)
+		before := time.Now().UnixNano()
+		w.ask(limit)
+		w.run, w.up = "run 2", time.Now().Add(-3*time.Second)
+		w.crash(rewritten(func(r *record) {
+			if r.wall < before {
+				r.wall -= int64(30 * 24 * time.Hour)
+			}
+		}))
+		w.refused(50*time.Minute, limit)
+	})
+}
+
+// A slowFile calls back when it is synced or written to.
+type slowFile struct {
+	file
+	onSync, onWrite *func()
+}
+
+func (f slowFile) Sync() error { (*f.onSync)(); return nil }
+
+func (f slowFile) Write(b []byte) (int, error) { (*f.onWrite)(); return f.file.Write(b) }
+
+// While a compacted journal is put in place, who needs no record written is
+// not kept waiting.
+func TestCompactingKeepsNobody(t *testing.T) {
+	onSync, onWrite := func() {}, func() {}
+	disk := storage{
+		create: func(path string) (file, error) {
+			f, err := create(path)
+			return slowFile{f, &onSync, &onWrite}, err
+		},
+		syncDir: func(string) {},
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	l, err := Journal{Path: path}.open(machine{"run", func() int64 { return 0 }, func() int64 { return 0 }}, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{Limiter: l, t: t}
+	full, places := rate("a", 1, time.Hour), limiter.Limit{Key: "p", Concurrent: 2}
+	w.ask(full)
+	first := w.ask(places)
+	var second limiter.Decision
+	onSync = func() {
+		onSync = func() {}
+		second = w.ask(places) // belongs after what was copied
+		onWrite = func() {
+			onWrite = func() {}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				l.Release(context.Background(), first.Permit)
+				if w.ask(full).Granted {
+					t.Error("granted with no room")
+				}
+			}()
+			select {
+			case <-done:
+			case <-time.After(5 * time.Second):
+				t.Error("a release and a refusal wait for the disk")
+			}
+		}
+	}
+	l.journal.ticks.Lock()
+	err = l.rewrite()
+	l.journal.ticks.Unlock()
+	if err != nil || second.Permit == "" {
+		t.Fatal(err, second)
+	}
+	// What happened meanwhile is known: one place is held.
+	l.Close()
+	again, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	v, err := again.Peek(context.Background(), "c", []limiter.Limit{full, places})
+	if err != nil || v.Usage[0].Used != 1 || v.Usage[1].Held != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A journal whose last records cannot be written says so when it is closed.
+func TestCloseOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d disk
+		l, err := Journal{Path: filepath.Join(t.TempDir(), "journal"), Logger: slog.New(slog.DiscardHandler)}.open(
+			machine{"run", func() int64 { return 0 }, func() int64 { return 0 }}, storage{d.create, quick.syncDir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := world{Limiter: l, t: t}
+		l.Release(context.Background(), w.ask(limiter.Limit{Key: "p", Concurrent: 1}).Permit)
+		d.full.Store(true)
+		if l.Close() == nil {
+			t.Error("nothing said")
+		}
+	})
+}
+
+// A journal that somebody has removed is written anew within two seconds.
+func TestJournalRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.j.Logger = slog.New(slog.DiscardHandler)
+		limit := rate("a", 3, time.Hour)
+		w.ask(limit)
+		if err := os.Remove(w.path); err != nil {
+			t.Fatal(err)
+		}
+		w.ask(limit)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.ask(limit)
+		w.crash()
+		w.refused(time.Hour-2*time.Second, limit)
 	})
 }

@@ -208,3 +208,22 @@ func TestKeysAreCopied(t *testing.T) {
 	}
 	runtime.KeepAlive(l)
 }
+
+// A call is seeded at its instant, however long others keep its bucket.
+func TestSeedIsExact(t *testing.T) {
+	l := New()
+	limit := rate("a", 1, time.Minute)
+	at := time.Now()
+	done := make(chan error)
+	l.lock(all)
+	go func() { done <- l.Seed(context.Background(), []limiter.Limit{limit}, at) }()
+	time.Sleep(5 * time.Millisecond) // most likely it waits by then
+	l.unlock(all)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	hash := hashOf(limit.Key)
+	if late := l.shards[shardOf(hash)].seek(hash, limit.Key).windows[0].last.at - l.clock.at(at); late != 0 {
+		t.Errorf("dated %v late", time.Duration(late))
+	}
+}

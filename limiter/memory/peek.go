@@ -2,13 +2,10 @@ package memory
 
 import (
 	"context"
-	"hash/maphash"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
-
-func hashOf(key string) uint64 { return maphash.String(seed, key) }
 
 // Peek says how full limits are and until when a caller's key is closed. It
 // counts nothing and makes no bucket.
@@ -60,15 +57,15 @@ func (l *Limiter) Seed(_ context.Context, limits []limiter.Limit, at time.Time) 
 	if !l.ready.Load() {
 		l.start()
 	}
-	age := int64(max(0, time.Since(at)))
-	if age >= epoch {
+	if time.Since(at) >= time.Duration(epoch) { // before the clock's beginning
 		return nil
 	}
 	asks := make([]ask, len(limits))
 	set := survey(limits, asks)
 	l.lock(set)
-	now, _ := l.clock.now()
-	then := now - age
+	read := time.Now()
+	now := l.clock.at(read)
+	then := now - int64(max(0, read.Sub(at))) // by one reading of the clock
 	l.peek(&r, asks, now)
 	for i := range asks {
 		if w := asks[i].window; w != nil && then > now-w.per {

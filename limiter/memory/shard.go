@@ -36,6 +36,8 @@ type shard struct {
 	_ [64]byte // a neighbour's lock shall not share our cache line
 }
 
+func hashOf(key string) uint64 { return maphash.String(seed, key) }
+
 func shardOf(hash uint64) uint64 { return hash % shards }
 
 // lock takes the locks of a set of shards, in ascending order as everyone does.

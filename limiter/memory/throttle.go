@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"hash/maphash"
 	"strings"
 	"time"
 )
@@ -34,7 +33,7 @@ func (l *Limiter) Throttle(_ context.Context, key string, until time.Time) error
 	// noticed. Where the machine sleeps after now was read, the wait is longer.
 	l.catchUp(true)
 
-	hash := maphash.String(seed, key)
+	hash := hashOf(key)
 	set := uint64(1) << shardOf(hash)
 	l.lock(set)
 	from := l.clock.at(now)
@@ -73,7 +72,7 @@ func (l *Limiter) Open(_ context.Context, key string) error {
 	if !l.ready.Load() {
 		l.start()
 	}
-	hash := maphash.String(seed, key)
+	hash := hashOf(key)
 	set := uint64(1) << shardOf(hash)
 	l.lock(set)
 	now, _ := l.clock.now()

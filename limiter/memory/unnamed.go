@@ -9,16 +9,16 @@ import "math"
 func bookUnnamed(asks []ask, now int64) {
 	for i := range asks {
 		b := asks[i].bucket
-		if asks[i].last(asks[i+1:]) && b.book(asks, now) {
+		if asks[i].alone(asks[i+1:]) && b.book(asks, now) {
 			b.prune(now)
 		}
 	}
 }
 
-// last says whether none of the later asks is for the same bucket.
-func (a *ask) last(later []ask) bool {
-	for i := range later {
-		if later[i].bucket == a.bucket {
+// alone says whether none of some other asks is for the same bucket.
+func (a *ask) alone(others []ask) bool {
+	for i := range others {
+		if others[i].bucket == a.bucket {
 			return false
 		}
 	}
