@@ -62,6 +62,19 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// Every Origin of a request is judged.
+func TestSeveralOrigins(t *testing.T) {
+	g := newRig(t, nil)
+	for _, origins := range [][2]string{{"http://localhost:1", "https://evil.example"}, {"", "https://evil.example"}} {
+		if res := g.do(t, "POST", "/own/v1/chat/completions", chat, "Origin", origins[0], "Origin", origins[1]); res.StatusCode != 403 {
+			t.Errorf("%q: %s", origins, res.Status)
+		}
+	}
+	if g.count() > 0 {
+		t.Error("it reached the provider")
+	}
+}
+
 // A token is taken in each of its places, and goes no further in any. Report
 // BerriAI/litellm#38114.
 func TestTokens(t *testing.T) {
