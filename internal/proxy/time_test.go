@@ -34,7 +34,7 @@ func inBubble(t *testing.T, p paceline.Provider, h http.HandlerFunc, f func(t *t
 		p.Name, p.BaseURL = "own", "http://own.test/v1"
 		records := make(chan paceline.Record, 100)
 		tr := &paceline.Transport{
-			Base: base, Limiter: memory.New(), Providers: []paceline.Provider{p}, Log: func(r paceline.Record) { records <- r },
+			Base: base, Limiter: memory.New(), MaxReplayBytes: 64 << 10, Providers: []paceline.Provider{p}, Log: func(r paceline.Record) { records <- r },
 			Queue: paceline.Queue{ClientTimeout: 5 * time.Minute, Keep: 2 * time.Minute},
 		}
 		c := config.Default()
