@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,12 +241,11 @@ func (r refuser) RoundTrip(*http.Request) (*http.Response, error) {
 
 // A panic is logged without what it says, and its client sees a cut.
 func TestPanic(t *testing.T) {
-	said := &lockedBuffer{}
 	g := newRig(t, nil)
 	c := config.Default()
 	c.Providers = []config.Provider{{Provider: paceline.Provider{Name: "own", BaseURL: "http://own.test/v1"}}}
 	tr := &paceline.Transport{Base: panics{}, Limiter: memory.New(), Providers: []paceline.Provider{c.Providers[0].Provider}}
-	p, err := proxy.New(proxy.Options{Config: c, Transport: tr, Token: homeToken, Logger: slog.New(slog.NewTextHandler(said, nil))})
+	p, err := proxy.New(proxy.Options{Config: c, Transport: tr, Token: homeToken, Logger: slog.New(slog.NewTextHandler(&g.said, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,27 +255,9 @@ func TestPanic(t *testing.T) {
 	if got := g.raw(t, "POST /own/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+clientKey+"\r\nContent-Length: 2\r\n\r\n{}"); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if s := said.String(); !strings.Contains(s, "panicked") || !strings.Contains(s, "panics.RoundTrip") || strings.Contains(s, "CANARY") {
+	if s := g.said.String(); !strings.Contains(s, "panicked") || !strings.Contains(s, "panics.RoundTrip") || strings.Contains(s, "CANARY") {
 		t.Errorf("logged %s", s)
 	}
-}
-
-// A lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 type panics struct{}

@@ -362,6 +362,11 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for _, path := range []string{"/stats", "/metrics", "/ui", "/", "/stored", "/health"} {
 		said += g.do(t, "GET", path, "", "X-Paceline-Token", homeToken).body
 	}
+	logged := g.said.String()
+	if !strings.Contains(logged, "a request got no answer") {
+		t.Errorf("the log has only %q", logged)
+	}
+	said += logged
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.records {
