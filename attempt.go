@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ const (
 	none         failure = iota
 	lost                 // the connection was lost
 	notConnected         // there was none: nothing was sent
+	unprocessed          // the server has said that it will not look at it
 	noHead               // Timeouts.Header passed
 	capped               // Timeouts.Total passed
 	unsendable           // its body could not be had again
@@ -154,6 +156,8 @@ func (a *attempt) read() {
 			a.left = true
 		case a.unconnected.Load():
 			a.failure = notConnected
+		case saysUnprocessed(a.err):
+			a.failure = unprocessed
 		default:
 			a.failure = lost
 		}
@@ -182,6 +186,15 @@ func (a *attempt) read() {
 // head may state a wait: only its body says what for. learn lets them go.
 func (a *attempt) unread() {
 	a.call.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { s.Unread++; return false })
+}
+
+// saysUnprocessed reports whether an error of net/http says that a server of
+// HTTP/2 has not processed a request, and will not: it has gone, or refused the
+// stream. net/http would repeat it by itself if it could, and has but words for
+// that.
+func saysUnprocessed(err error) bool {
+	says := err.Error()
+	return strings.Contains(says, "cannot retry err") && (strings.Contains(says, "GOAWAY") || strings.Contains(says, "REFUSED_STREAM"))
 }
 
 // stale reports whether the attempt was lost with a connection that its server

@@ -44,6 +44,7 @@ type call struct {
 	observed   *Observed
 
 	tally       policy.Tally
+	unprocessed int // attempts
 	attempts    int
 	queuedSince time.Time
 	queued      time.Duration // in line, over all attempts
@@ -181,7 +182,7 @@ func (c *call) repeatable(f failure) bool {
 		return false
 	}
 	switch {
-	case f == notConnected, c.req.Header.Get("Idempotency-Key") != "":
+	case f == notConnected, f == unprocessed, c.req.Header.Get("Idempotency-Key") != "":
 		return true
 	case f == noHead:
 		return false // it may be running still
@@ -196,6 +197,10 @@ func (c *call) judge(a *attempt) policy.Verdict {
 	if a.left || a.reading.Class == dialect.OK || a.failure == capped || a.failure == unsendable || c.kind == dialect.Catalog || !c.entry.Mode.enforced() {
 		return policy.Verdict{}
 	}
+	if a.failure == unprocessed && c.unprocessed < maxUnprocessed && c.payload.repeatable() {
+		c.unprocessed++
+		return c.again(policy.Verdict{Again: true})
+	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
 	if !v.Again {
 		return v
@@ -208,6 +213,15 @@ func (c *call) judge(a *attempt) policy.Verdict {
 		// theirs that would have to pass.
 		v.NotBefore = time.Time{}
 	}
+	return c.again(v)
+}
+
+// maxUnprocessed is how often a request is sent again at once because a server
+// has not looked at it. From then on that is a failure as others are.
+const maxUnprocessed = 3
+
+// again is a verdict for another attempt, if the caller is patient enough.
+func (c *call) again(v policy.Verdict) policy.Verdict {
 	if !c.bears(v, time.Now()) {
 		return policy.Verdict{GiveUp: true}
 	}

@@ -117,7 +117,7 @@ func HideKey(h http.Header, key string) {
 		case "Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key":
 			delete(h, name)
 		default:
-			if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, key) }) {
+			if slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, key) || strings.Contains(v, url.QueryEscape(key)) }) {
 				delete(h, name)
 			}
 		}

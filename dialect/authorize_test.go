@@ -94,6 +94,10 @@ func TestHideKey(t *testing.T) {
 	if len(h) != 2 || h.Get("Retry-After") != "1" {
 		t.Errorf("%v", h)
 	}
+	h.Set("Location", "/1?key="+url.QueryEscape("a+b/c=="))
+	if dialect.HideKey(h, "a+b/c=="); len(h) != 2 {
+		t.Errorf("%v", h)
+	}
 }
 
 func FuzzSetKey(f *testing.F) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -119,6 +121,34 @@ func TestFramedAnew(t *testing.T) {
 	}
 }
 
+// Where a request's framing may have been said twice, nothing that follows on
+// its connection is taken for a request.
+func TestFramedTwice(t *testing.T) {
+	g := newRig(t, nil)
+	const post, next = "POST /own/v1/chat/completions ", "GET /own/v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for _, c := range []struct{ sent, status string }{
+		{post + "HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "200"},
+		{post + "HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}", "200"},
+		{post + "HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "400"},
+	} {
+		got := g.raw(t, c.sent+next)
+		if status := strings.Fields(got)[1]; status != c.status || strings.Count(got, "\r\nDate: ") != 1 {
+			t.Errorf("%q: %q", c.sent, got)
+		}
+		if r, _ := g.last(); r != nil && strings.Contains(r.RequestURI, "smuggled") {
+			t.Errorf("%q: what followed arrived", c.sent)
+		}
+	}
+}
+
+// A TRACE would have the provider send the stored key back in its body.
+func TestTraceEndsHere(t *testing.T) {
+	g := newRig(t, nil)
+	if res := g.do(t, "TRACE", "/stored/v1/files", "", "X-Paceline-Token", homeToken); res.StatusCode != 501 || g.count() > 0 {
+		t.Errorf("got %s %s", res.Status, res.body)
+	}
+}
+
 // A client that uses the proxy as HTTP_PROXY is told what to do instead.
 func TestForwardProxyIsRefused(t *testing.T) {
 	g := newRig(t, nil)
@@ -135,7 +165,7 @@ func TestWebSocket(t *testing.T) {
 	g := newRig(t, nil)
 	for _, path := range []string{"/own/v1/responses", "/v1/responses", "/nobody/v1/realtime", "/"} {
 		got := g.raw(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n\r\n")
-		if !strings.HasPrefix(got, "HTTP/1.1 426 Upgrade Required\r\n") || !strings.Contains(got, "over HTTP") {
+		if !strings.HasPrefix(got, "HTTP/1.1 426 Upgrade Required\r\n") || !strings.Contains(got, "\r\nUpgrade: HTTP/1.1\r\n") || !strings.Contains(got, "over HTTP") {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
@@ -153,6 +183,17 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
+// A body that is shorter than it is said to be is not sent.
+func TestShortBody(t *testing.T) {
+	g := newRig(t, nil)
+	c := g.dial(t)
+	io.WriteString(c, "POST /own/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{}")
+	c.(*net.TCPConn).CloseWrite()
+	if got, _ := io.ReadAll(c); strings.Contains(string(got), "200 OK") || g.count() > 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A client that sends nothing, or stops in the middle of a body, is given up.
 // Over connections of memory the instants are exact.
 func TestSilentClient(t *testing.T) {
@@ -164,6 +205,7 @@ func TestSilentClient(t *testing.T) {
 		{"", 30 * time.Second, ""},
 		{"POST /own/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n", 30 * time.Second, ""},
 		{"POST /own/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", time.Minute, "408 Request Timeout"},
+		{"POST /nobody/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{", time.Minute, "404 Not Found"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			tr := &paceline.Transport{Base: refuser{t}, Limiter: memory.New(), Providers: []paceline.Provider{{Name: "own", BaseURL: "http://own.test/v1"}}}
@@ -195,4 +237,31 @@ type refuser struct{ t *testing.T }
 func (r refuser) RoundTrip(*http.Request) (*http.Response, error) {
 	r.t.Error("it reached the provider")
 	return nil, io.EOF
+}
+
+// A panic is logged without what it says, and its client sees a cut.
+func TestPanic(t *testing.T) {
+	g := newRig(t, nil)
+	c := config.Default()
+	c.Providers = []config.Provider{{Provider: paceline.Provider{Name: "own", BaseURL: "http://own.test/v1"}}}
+	tr := &paceline.Transport{Base: panics{}, Limiter: memory.New(), Providers: []paceline.Provider{c.Providers[0].Provider}}
+	p, err := proxy.New(proxy.Options{Config: c, Transport: tr, Token: homeToken, Logger: slog.New(slog.NewTextHandler(&g.said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Route = p.Route
+	g.Proxy = p
+	g.url = g.serve(t, "127.0.0.1:0")
+	if got := g.raw(t, "POST /own/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+clientKey+"\r\nContent-Length: 2\r\n\r\n{}"); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if s := g.said.String(); !strings.Contains(s, "panicked") || !strings.Contains(s, "panics.RoundTrip") || strings.Contains(s, "CANARY") {
+		t.Errorf("logged %s", s)
+	}
+}
+
+type panics struct{}
+
+func (panics) RoundTrip(r *http.Request) (*http.Response, error) {
+	panic(r.Header.Get("Authorization"))
 }

@@ -76,6 +76,10 @@ func (f *failure) write(w http.ResponseWriter, s shape) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Should-Retry", "false")
+	if f.status == http.StatusUpgradeRequired { // which has to say what to use
+		h.Set("Upgrade", "HTTP/1.1")
+		h.Set("Connection", "Upgrade")
+	}
 	w.WriteHeader(f.status)
 	w.Write(body)
 }

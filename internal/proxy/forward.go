@@ -15,11 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A journey is what is known of a request on its way to a provider. It travels
@@ -67,37 +67,37 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, s *state, t target,
 		f.write(w, j.shape)
 		return
 	}
-	var rw http.ResponseWriter = &answer{ResponseWriter: w}
 	if look != nil && look.Stream && j.up.StreamHeartbeat > 0 {
 		beat := newHeartbeat(w, j)
 		defer beat.stop()
-		rw = beat
+		w = beat
 	}
-	p.forward(rw, r, j)
+	p.forward(w, r, j)
 }
 
 // forward sends the request and passes the answer on. It does what
 // httputil.ReverseProxy does, for a proxy that upgrades no connection and passes
 // no provisional answers on.
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, j *journey) {
-	defer j.body.Close() // whoever reads it still must not
+	defer j.body.leave()
 	out := r.WithContext(context.WithValue(r.Context(), journeyKey{}, j))
 	u := *j.url
 	u.RawQuery, u.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
 	out.URL, out.Host, out.Close, out.Header = &u, "", false, j.outgoing(r.Header)
+	out.Trailer = nil // nobody has looked for secrets in it
 	if r.ContentLength == 0 {
 		out.Body = nil
 	}
 	res, err := p.o.Transport.RoundTrip(out)
-	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+	if err == nil && res.StatusCode < 200 {
 		res.Body.Close()
-		err = errors.New("the provider switched to another protocol, for which nobody asked")
+		err = fmt.Errorf("it answered with the status %d, for which nobody asked", res.StatusCode)
 	}
 	if err != nil {
 		p.broken(w, out, j, err)
 		return
 	}
-	respond(w, res, j)
+	respond(w, out, res, j)
 }
 
 // outgoing are the headers that go out.
@@ -189,49 +189,49 @@ func encodings(h http.Header, accepted []string, plain bool) {
 }
 
 // respond passes an answer on.
-func respond(w http.ResponseWriter, res *http.Response, j *journey) {
+func respond(w http.ResponseWriter, r *http.Request, res *http.Response, j *journey) {
 	dropListed(res.Header, res.Header["Connection"])
-	j.adjust(res.Header)
+	unbuffered(res.Header)
 	head := w.Header()
+	head["Content-Type"] = nil // else net/http guesses one
 	for name, values := range res.Header {
-		switch {
-		case hops[name]:
-		case head[name] == nil:
+		if !hops[name] {
 			head[name] = values
-		default:
-			head[name] = append(head[name], values...)
 		}
 	}
-	announced := len(res.Trailer)
-	if announced > 0 {
-		head.Add("Trailer", strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+	if len(res.Trailer) > 0 {
+		head["Trailer"] = slices.Collect(maps.Keys(res.Trailer))
 	}
 	w.WriteHeader(res.StatusCode)
 	control := http.NewResponseController(w)
-	atOnce := (res.ContentLength == -1 || eventStream(res.Header)) && res.Body != http.NoBody
-	if atOnce {
+	if (res.ContentLength == -1 || eventStream(res.Header)) && res.Body != http.NoBody {
 		_ = control.Flush() // the head; writing what follows tells whether the client is there
 	}
-	if err := copyBody(w, res.Body, control, atOnce); err != nil {
+	if err := copyBody(w, res.Body, res.ContentLength, control); err != nil {
 		res.Body.Close()
-		panic(http.ErrAbortHandler) // the client must see that it was cut
+		cut(control, r)
 	}
 	res.Body.Close() // it has the trailers then
 	if len(res.Trailer) == 0 {
 		return
 	}
 	_ = control.Flush() // what is not chunked has no trailers
-	prefix := ""
-	if len(res.Trailer) != announced {
-		prefix = http.TrailerPrefix
+	if j.stored {
+		for _, c := range j.up.Credentials {
+			dialect.HideKey(res.Trailer, c.Key)
+		}
 	}
+	head = w.Header()
 	for name, values := range res.Trailer {
-		head[prefix+name] = append(head[prefix+name], values...)
+		delete(head, name) // the header of that name has gone out
+		head[http.TrailerPrefix+name] = values
 	}
 }
 
-// copyBody copies an answer, each piece of it to the client at once if need be.
-func copyBody(w io.Writer, body io.Reader, control *http.ResponseController, atOnce bool) error {
+// copyBody copies an answer of so many bytes, or of nobody knows how many where
+// left is negative, each piece of it to the client at once. The last the server
+// flushes itself.
+func copyBody(w io.Writer, body io.Reader, left int64, control *http.ResponseController) error {
 	buf := pool.Get().(*[bufferSize]byte)
 	defer pool.Put(buf)
 	for {
@@ -240,8 +240,10 @@ func copyBody(w io.Writer, body io.Reader, control *http.ResponseController, atO
 			if _, err := w.Write(buf[:n]); err != nil {
 				return err
 			}
-			if atOnce {
-				_ = control.Flush()
+			if left -= int64(n); left != 0 {
+				if err := control.Flush(); err != nil {
+					return err
+				}
 			}
 		}
 		if err == io.EOF {
@@ -253,19 +255,32 @@ func copyBody(w io.Writer, body io.Reader, control *http.ResponseController, atO
 	}
 }
 
-// adjust looks over the head of an answer before it is passed on.
-func (j *journey) adjust(h http.Header) {
-	if j.stored {
-		j.redact(h)
+// cut ends an answer so that its client sees that it was cut.
+func cut(control *http.ResponseController, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) {
+		// There, an answer without a length ends with its connection, in
+		// whatever way that is closed.
+		if conn, _, err := control.Hijack(); err == nil {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				tcp.SetLinger(0) // a reset
+			}
+			conn.Close()
+		}
 	}
-	if eventStream(h) {
-		// Servers in between hold streams back, or compress them, otherwise.
-		if h.Get("X-Accel-Buffering") == "" {
-			h.Set("X-Accel-Buffering", "no")
-		}
-		if h.Get("Cache-Control") == "" {
-			h.Set("Cache-Control", "no-cache, no-transform")
-		}
+	panic(http.ErrAbortHandler)
+}
+
+// unbuffered asks servers in between to pass a stream on as it comes: they
+// hold it back, or compress it, otherwise.
+func unbuffered(h http.Header) {
+	if !eventStream(h) {
+		return
+	}
+	if h.Get("X-Accel-Buffering") == "" {
+		h.Set("X-Accel-Buffering", "no")
+	}
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-cache, no-transform")
 	}
 }
 
@@ -273,28 +288,9 @@ func eventStream(h http.Header) bool {
 	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
 }
 
-// redact takes the proxy's own key out of an answer's headers: providers have
-// been seen to send it back.
-func (j *journey) redact(h http.Header) {
-	for _, name := range secretHeaders {
-		delete(h, name)
-	}
-	for name, values := range h {
-		if slices.ContainsFunc(values, j.holdsKey) {
-			delete(h, name)
-		}
-	}
-}
-
-func (j *journey) holdsKey(v string) bool {
-	return slices.ContainsFunc(j.up.Credentials, func(c paceline.Credential) bool {
-		return c.Key != "" && (strings.Contains(v, c.Key) || strings.Contains(unescaped(v), c.Key))
-	})
-}
-
 // broken answers for what has no answer.
 func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, j *journey, err error) {
-	if r.Context().Err() != nil && j.body.err != errBodyStopped {
+	if r.Context().Err() != nil && j.body.ended() != errBodyStopped {
 		panic(http.ErrAbortHandler) // nobody is there to read an answer
 	}
 	f := j.explain(err)
@@ -307,7 +303,7 @@ func (p *Proxy) broken(w http.ResponseWriter, r *http.Request, j *journey, err e
 
 // explain says what a failed request means, and what can be done.
 func (j *journey) explain(err error) *failure {
-	switch j.body.err {
+	switch j.body.ended() {
 	case nil, io.EOF:
 	case errBodyStopped:
 		return &failure{http.StatusRequestTimeout, "paceline_body", fmt.Sprintf("the request's body stopped coming: nothing for %v", bodyWait)}
@@ -352,67 +348,66 @@ func timedOut(err error) bool {
 var errBodyStopped = errors.New("the request's body stopped coming")
 
 // A body is a request's, which remembers how reading it ended and does not
-// wait for ever.
+// wait for ever. A provider may answer before it has read it: what its
+// transport still does then must not touch the server's.
 type body struct {
 	io.ReadCloser
-	deadline *http.ResponseController
-	err      error
-	closed   atomic.Bool
+	deadline *http.ResponseController // not every ResponseWriter has deadlines; those of net/http do
+
+	mu     sync.Mutex
+	err    error
+	closed bool
 }
 
 // Close ends the reading. The body itself is the server's to close: that may
 // wait for the rest of it.
 func (b *body) Close() error {
-	b.closed.Store(true)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
 	return nil
 }
 
+// leave ends the reading when the answer is made, and has the server not wait
+// for ever for a rest.
+func (b *body) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if b.err == nil {
+		b.deadline.SetReadDeadline(time.Now().Add(bodyWait))
+	}
+}
+
 func (b *body) Read(p []byte) (int, error) {
-	if b.closed.Load() {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
 		return 0, http.ErrBodyReadAfterClose
 	}
-	// Not every ResponseWriter has deadlines; those of net/http do.
 	b.deadline.SetReadDeadline(time.Now().Add(bodyWait))
+	b.mu.Unlock()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		if timedOut(err) {
-			err = errBodyStopped
-		}
-		b.err = err
+	if timedOut(err) {
+		err = errBodyStopped
 	}
-	if err == io.EOF {
-		// From here on the server listens for the client leaving.
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+	if !b.closed && (err == nil || err == io.EOF) {
+		// Until the next Read the client keeps nobody waiting. After the last
+		// the server listens for it leaving.
 		b.deadline.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// An answer is the ResponseWriter of an answer that is passed on. Provisional
-// ones end here: clients have taken a 103 for the answer itself. What has a
-// length is flushed, but for its last bytes, which the server flushes itself.
-type answer struct {
-	http.ResponseWriter
-	left int64 // of the length, 0 where there is none
+// ended is how reading has ended, nil where it has not.
+func (b *body) ended() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
-
-// WriteHeader begins the answer.
-func (a *answer) WriteHeader(status int) {
-	if status >= 200 {
-		a.left, _ = strconv.ParseInt(a.Header().Get("Content-Length"), 10, 64)
-		a.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	n, err := a.ResponseWriter.Write(p)
-	if a.left -= int64(n); err == nil && a.left > 0 {
-		err = http.NewResponseController(a.ResponseWriter).Flush()
-	}
-	return n, err
-}
-
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const bufferSize = 32 << 10
 

@@ -161,9 +161,11 @@ func wordly(c byte) bool {
 
 // admit says whether a caller may speak to the proxy at all.
 func (s *state) admit(r *http.Request, c *caller) *failure {
-	if origin := r.Header.Get("Origin"); origin != "" && !s.ownOrigin(origin) {
-		return &failure{http.StatusForbidden, "paceline_origin", fmt.Sprintf(
-			"a web page of %s must not use this proxy; to let it, add to paceline.yaml: allowHosts: [%q]", origin, originHost(origin))}
+	for _, origin := range r.Header["Origin"] {
+		if origin != "" && !s.ownOrigin(origin) {
+			return &failure{http.StatusForbidden, "paceline_origin", fmt.Sprintf(
+				"a web page of %s must not use this proxy; to let it, add to paceline.yaml: allowHosts: [%q]", origin, originHost(origin))}
+		}
 	}
 	if c.shown() {
 		return nil

@@ -62,6 +62,19 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// Every Origin of a request is judged.
+func TestSeveralOrigins(t *testing.T) {
+	g := newRig(t, nil)
+	for _, origins := range [][2]string{{"http://localhost:1", "https://evil.example"}, {"", "https://evil.example"}} {
+		if res := g.do(t, "POST", "/own/v1/chat/completions", chat, "Origin", origins[0], "Origin", origins[1]); res.StatusCode != 403 {
+			t.Errorf("%q: %s", origins, res.Status)
+		}
+	}
+	if g.count() > 0 {
+		t.Error("it reached the provider")
+	}
+}
+
 // A token is taken in each of its places, and goes no further in any. Report
 // BerriAI/litellm#38114.
 func TestTokens(t *testing.T) {
@@ -349,6 +362,11 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for _, path := range []string{"/stats", "/metrics", "/ui", "/", "/stored", "/health"} {
 		said += g.do(t, "GET", path, "", "X-Paceline-Token", homeToken).body
 	}
+	logged := g.said.String()
+	if !strings.Contains(logged, "a request got no answer") {
+		t.Errorf("the log has only %q", logged)
+	}
+	said += logged
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.records {

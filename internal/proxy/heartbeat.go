@@ -59,14 +59,18 @@ func (h *heartbeat) tick() {
 	h.beat.Reset(h.j.up.StreamHeartbeat)
 }
 
-// Header is that of the answer.
-func (h *heartbeat) Header() http.Header { return h.header }
+// Header is that of the answer, and of its trailers once it has begun.
+func (h *heartbeat) Header() http.Header {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended && h.failed == nil {
+		return h.w.Header()
+	}
+	return h.header
+}
 
 // WriteHeader begins the answer.
 func (h *heartbeat) WriteHeader(status int) {
-	if status < 200 {
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
@@ -106,6 +110,9 @@ func (h *heartbeat) FlushError() error {
 	}
 	return h.control.Flush()
 }
+
+// Unwrap is for http.ResponseController.
+func (h *heartbeat) Unwrap() http.ResponseWriter { return h.w }
 
 // stop ends the answer, with an event where it was none.
 func (h *heartbeat) stop() {

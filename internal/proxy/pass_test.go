@@ -380,20 +380,6 @@ func TestSplitCharacters(t *testing.T) {
 	}
 }
 
-func TestTrailers(t *testing.T) {
-	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Trailer", "X-Sum")
-		io.WriteString(w, "body")
-		flush(w)
-		w.Header().Set("X-Sum", "42")
-		w.Header().Set(http.TrailerPrefix+"X-Late", "43")
-	})
-	res := g.do(t, "POST", "/own/v1/chat/completions", chat)
-	if res.body != "body" || res.Trailer.Get("X-Sum") != "42" || res.Trailer.Get("X-Late") != "43" {
-		t.Errorf("got %q, trailers %v", res.body, res.Trailer)
-	}
-}
-
 func TestHEAD(t *testing.T) {
 	g := newRig(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "1234") })
 	if res := g.do(t, "HEAD", "/own/v1/files/x", ""); res.StatusCode != 200 || res.ContentLength != 1234 {
@@ -529,6 +515,7 @@ func TestAnswersTellTheirWay(t *testing.T) {
 	var sent int
 	g := newRig(t, func(w http.ResponseWriter, r *http.Request) {
 		if sent++; sent == 1 {
+			w.Header().Set("Retry-After-Ms", "50")
 			w.WriteHeader(429)
 		}
 	})

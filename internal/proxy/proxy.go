@@ -5,10 +5,12 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -124,6 +126,16 @@ func (p *Proxy) Server() *http.Server {
 // ServeHTTP is the life of a request: its form, its path, its caller, and then
 // an answer of the proxy's own or the way to a provider.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer p.panicked()
+	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
+		// Its framing may have been said in two ways, of which net/http shows
+		// one: whatever follows on the connection may be no request.
+		w.Header().Set("Connection", "close")
+	}
+	if r.ContentLength != 0 {
+		// A body that nobody reads is waited for by the server.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
+	}
 	if f := formOf(r); f != nil {
 		f.write(w, asked(r))
 		return
@@ -154,6 +166,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// panicked logs what would else be seen by nobody. What the panic says may be
+// of what clients send; where it came from is not.
+func (p *Proxy) panicked() {
+	switch v := recover(); v {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(v) // the server cuts the answer
+	default:
+		if p.o.Logger != nil {
+			p.o.Logger.Error("a request panicked", "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+		}
+		panic(http.ErrAbortHandler)
+	}
+}
+
 // bare reports whether nothing follows a prefix.
 func bare(rest string) bool { return rest == "" || rest == "/" }
 
@@ -163,6 +190,11 @@ func formOf(r *http.Request) *failure {
 	case r.Method == http.MethodConnect, r.URL.Host != "":
 		return &failure{http.StatusBadRequest, "paceline_forward_proxy",
 			"paceline is no forward proxy (HTTP_PROXY): set the base URL of the API to it instead, such as OPENAI_BASE_URL=http://localhost:8790/openai/v1"}
+	case r.Method == http.MethodTrace:
+		return &failure{http.StatusNotImplemented, "paceline_method", "paceline passes no TRACE on: the answer would show the key that the request is sent with"}
+	case r.ProtoMajor == 1 && r.ProtoMinor == 0 && r.Header["Content-Length"] == nil && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
+		// It may have a Transfer-Encoding, which net/http takes no notice of.
+		return &failure{http.StatusBadRequest, "paceline_body", "a request of HTTP/1.0 says with Content-Length how long its body is: send that, or HTTP/1.1"}
 	case tokenListed(r.Header.Values("Upgrade"), "websocket"):
 		return &failure{http.StatusUpgradeRequired, "paceline_websocket",
 			"paceline carries no WebSockets: send the request over HTTP, with \"stream\": true for events"}

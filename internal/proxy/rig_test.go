@@ -2,8 +2,10 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +38,25 @@ type rig struct {
 	bodies  []string
 	records []paceline.Record
 	control control
+	said    lockedBuffer // its log, and the Transport's
+}
+
+// A lockedBuffer is written by one goroutine and read by another.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 // control notes what it was asked for.
@@ -91,7 +112,9 @@ func newRig(t *testing.T, h http.HandlerFunc, change ...func(*config.Config)) *r
 	for _, f := range change {
 		f(c)
 	}
+	logger := slog.New(slog.NewTextHandler(&g.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	tr := &paceline.Transport{
+		Logger:  logger,
 		Base:    &http.Transport{DisableCompression: true},
 		Limiter: memory.New(),
 		Log: func(r paceline.Record) {
@@ -104,7 +127,7 @@ func newRig(t *testing.T, h http.HandlerFunc, change ...func(*config.Config)) *r
 	for _, p := range c.Providers {
 		tr.Providers = append(tr.Providers, p.Provider)
 	}
-	p, err := proxy.New(proxy.Options{Config: c, Transport: tr, Token: homeToken, Version: "test", Control: &g.control})
+	p, err := proxy.New(proxy.Options{Config: c, Transport: tr, Token: homeToken, Version: "test", Control: &g.control, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}

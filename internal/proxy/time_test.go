@@ -34,7 +34,7 @@ func inBubble(t *testing.T, p paceline.Provider, h http.HandlerFunc, f func(t *t
 		p.Name, p.BaseURL = "own", "http://own.test/v1"
 		records := make(chan paceline.Record, 100)
 		tr := &paceline.Transport{
-			Base: base, Limiter: memory.New(), Providers: []paceline.Provider{p}, Log: func(r paceline.Record) { records <- r },
+			Base: base, Limiter: memory.New(), MaxReplayBytes: 64 << 10, Providers: []paceline.Provider{p}, Log: func(r paceline.Record) { records <- r },
 			Queue: paceline.Queue{ClientTimeout: 5 * time.Minute, Keep: 2 * time.Minute},
 		}
 		c := config.Default()
@@ -75,9 +75,23 @@ func ask(t *testing.T, conn net.Conn, headers string) (*http.Response, string, t
 	return res, string(b), time.Since(begun)
 }
 
-// frontman-ai/frontman#731, LuthienResearch/luthien-proxy#804,
-// BlockRunAI/Franklin#74: a silent model is no dead stream while pings come,
-// and each passes in its instant; its first token may come late.
+// BlockRunAI/Franklin#74: once the head is there, what bounds the wait for it
+// bounds nothing: the first token may come late.
+func TestFirstTokenMayBeLate(t *testing.T) {
+	inBubble(t, paceline.Provider{Timeouts: paceline.Timeouts{Header: 30 * time.Second}}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush(w)
+		time.Sleep(100 * time.Second)
+		io.WriteString(w, "data: [DONE]\n\n")
+	}, func(t *testing.T, dial func() net.Conn, _ func() []paceline.Record) {
+		if res, body, took := ask(t, dial(), ""); res.StatusCode != 200 || body != "data: [DONE]\n\n" || took != 100*time.Second {
+			t.Errorf("%s %q after %v", res.Status, body, took)
+		}
+	})
+}
+
+// frontman-ai/frontman#731, LuthienResearch/luthien-proxy#804: a silent model
+// is no dead stream while pings come, and each passes in its instant.
 func TestPingsKeepStreams(t *testing.T) {
 	idle := paceline.Provider{Timeouts: paceline.Timeouts{Idle: time.Minute}}
 	inBubble(t, idle, func(w http.ResponseWriter, r *http.Request) {
