@@ -62,6 +62,7 @@ type attempt struct {
 	// unconnected while a transport that says so has no connection yet.
 	unconnected atomic.Bool
 	reused      atomic.Bool // its connection has served others before
+	begun       atomic.Bool // something of an answer has come
 	answered    time.Time
 	reading     dialect.Reading
 	// body is the beginning of a refusal's body, whole where it ended in it.
@@ -121,6 +122,7 @@ func (a *attempt) exchange() {
 			a.reused.Store(got.Reused)
 			a.alarms.clear(connecting)
 		},
+		GotFirstResponseByte: func() { a.begun.Store(true) },
 	}))
 	if err != nil {
 		a.err, a.failure = err, unsendable
@@ -199,7 +201,13 @@ func saysUnprocessed(err error) bool {
 
 // stale reports whether the attempt was lost with a connection that its server
 // may have closed for having been idle.
-func (a *attempt) stale() bool { return a.failure == lost && a.reused.Load() }
+func (a *attempt) stale() bool {
+	return a.failure == lost && a.reused.Load() && !a.begun.Load() && a.answered.Sub(a.grant.At) < staleWithin
+}
+
+// staleWithin is how soon such a loss shows: a server that took longer has
+// worked for the request.
+const staleWithin = time.Second
 
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {

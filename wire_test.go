@@ -83,6 +83,38 @@ func TestStaleConnection(t *testing.T) {
 	}
 }
 
+// One that is lost with the beginning of an answer was no idle one: its repeat
+// waits, here longer than its caller does.
+func TestLostAnswerCostsABackoff(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 2 {
+			c, rw, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				rw.WriteString("HTTP/1.1 429 Too Ma")
+				rw.Flush()
+				c.Close()
+			}
+		}
+	}))
+	defer server.Close()
+	tr := &paceline.Transport{Base: server.Client().Transport, Limiter: memory.New(), Providers: []paceline.Provider{{
+		Name: "p", BaseURL: server.URL, Retry: paceline.Retry{Base: time.Hour}}}}
+	for i := range 2 {
+		res, err := tr.RoundTrip(request(t.Context(), "POST", server.URL+"/v1/chat/completions", "{}", "X-Paceline-Max-Wait", "1m"))
+		if (err != nil) != (i == 1) {
+			t.Errorf("request %d: %v", i+1, err)
+		}
+		if err == nil {
+			io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}
+	}
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+}
+
 // A refusal whose body takes its time is judged by what has come, and handed on
 // whole.
 func TestSlowRefusal(t *testing.T) {
