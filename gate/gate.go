@@ -405,6 +405,8 @@ func (g *Gate) Wake(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if l := g.lines[key]; l != nil {
+		// Nobody is to be judged any more by what may be over.
+		l.block = block{}
 		for _, a := range l.lanes {
 			a.block = block{}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -398,5 +399,39 @@ func TestLongLine(t *testing.T) {
 		if !slices.IsSorted(order) {
 			t.Error("not in the order of arrival")
 		}
+	})
+}
+
+// Who comes between the end of a pause and the head's finding out is not
+// refused for it.
+func TestNobodyIsRefusedForAnEndedPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		var ended atomic.Bool
+		looks := make(chan int)
+		end := time.Now().Add(time.Hour)
+		plan := func(time.Time, policy.Activity) policy.Plan {
+			if ended.Load() {
+				<-looks
+				return policy.Plan{}
+			}
+			return policy.Plan{NotBefore: end, Paused: true, Why: "a pause"}
+		}
+		enter := func(patience time.Duration) {
+			a := ask("k")
+			a.Plan, a.MaxPause = plan, patience
+			if _, err := g.Enter(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+		}
+		go enter(-1)
+		synctest.Wait()
+		ended.Store(true)
+		g.Wake("k")
+		synctest.Wait() // the head is finding out
+		go enter(0)
+		synctest.Wait()
+		close(looks)
+		synctest.Wait()
 	})
 }
