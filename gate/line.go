@@ -130,11 +130,12 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	}
 	l.remove(w)
 	l.refresh(now)
-	l.wakeHead(now)
-	if l.length() == 0 {
-		l.handOn(now)
-		g.drop(l)
+	if head := l.head(now); head != nil {
+		head.look()
+	} else {
+		l.handOn(now) // those who still wait sleep, and may do so for long
 	}
+	g.drop(l)
 }
 
 // drop forgets a line with nobody in it, nothing in flight and no turns to
