@@ -50,7 +50,7 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
-	trouble     *attempt // the latest, where what it met was no refusal for a rate
+	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
 }
 
 // newID names a request. Nobody has to be unable to guess it.
@@ -240,7 +240,7 @@ func (c *call) unheeded() bool {
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
 	c.last, c.trouble = a.refusal(), nil
-	if a.reading.Class != dialect.RateLimited {
+	if a.reading.Class != dialect.RateLimited && (c.last != nil || a.res == nil) {
 		c.trouble = a
 	}
 	a.discard()
