@@ -132,7 +132,11 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 		return &payload{stream: c.req.Body}, nil, nil
 	}
 	if p, head, err = readPayload(c.req, most); err == nil {
-		c.reserve(int64(len(p.kept)) - coming)
+		kept := len(p.kept)
+		if p.stream != nil {
+			kept = len(head)
+		}
+		c.reserve(int64(kept) - coming)
 	}
 	return p, head, err
 }
