@@ -169,6 +169,7 @@ type entry struct {
 	// operator is the key of the orders to the provider.
 	operator string
 	models   []modelLimits
+	longest  time.Duration // the longest window, the models' included
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -217,8 +218,11 @@ func (p Provider) complete() (*entry, error) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
-	models, err := p.modelLimits()
-	e.models = models
+	e.models, err = p.modelLimits()
+	e.longest = p.Limits.Longest()
+	for _, m := range e.models {
+		e.longest = max(e.longest, m.limits.Longest())
+	}
 	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
