@@ -51,7 +51,7 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
-	trouble     *attempt // the latest, where what it met was no refusal for a rate
+	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
 }
 
 // newID names a request. Nobody has to be unable to guess it.
@@ -133,7 +133,11 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 		return &payload{stream: c.req.Body}, nil, nil
 	}
 	if p, head, err = readPayload(c.req, most); err == nil {
-		c.reserve(int64(len(p.kept)) - coming)
+		kept := len(p.kept)
+		if p.stream != nil {
+			kept = len(head)
+		}
+		c.reserve(int64(kept) - coming)
 	}
 	return p, head, err
 }
@@ -254,7 +258,7 @@ func (c *call) unheeded() bool {
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
 	c.last, c.trouble = a.refusal(), nil
-	if a.reading.Class != dialect.RateLimited {
+	if a.reading.Class != dialect.RateLimited && (c.last != nil || a.res == nil) {
 		c.trouble = a
 	}
 	a.discard()

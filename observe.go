@@ -3,6 +3,7 @@ package paceline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -79,12 +80,23 @@ func takenBy(limits []limiter.Limit) (n int) {
 
 // A shadow is the windows as enforced limits would have filled them.
 type shadow struct {
-	mu     sync.Mutex
-	starts map[string][]time.Time // by bucket, in order
+	mu      sync.Mutex
+	buckets map[string]shadowed
+	sweepAt int // how many buckets are too many not to look at
 }
 
-// mostShadows bounds the starts of a bucket that are remembered.
-const mostShadows = 1 << 16
+// A shadowed bucket is its starts, in order, and how long they count.
+type shadowed struct {
+	starts []time.Time
+	per    time.Duration
+}
+
+const (
+	// mostShadows bounds the starts of a bucket that are remembered.
+	mostShadows = 1 << 16
+	// fewShadows are too few buckets to look for those that are empty again.
+	fewShadows = 64
+)
 
 // place books a start under a plan, as early as it may be, and says what it
 // would have waited for last.
@@ -101,22 +113,33 @@ func (s *shadow) place(plan policy.Plan, now time.Time) (at time.Time, why strin
 			continue
 		}
 		longest[l.Key] = max(longest[l.Key], l.Per)
-		if starts := s.starts[l.Key]; len(starts) >= l.Calls {
+		if starts := s.buckets[l.Key].starts; len(starts) >= l.Calls {
 			if free := starts[len(starts)-l.Calls].Add(l.Per); free.After(at) {
 				at, why = free, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per)
 			}
 		}
 	}
+	if len(s.buckets) >= s.sweepAt {
+		s.sweep(now)
+	}
 	for key, per := range longest {
-		starts := s.starts[key]
+		starts := s.buckets[key].starts
 		gone, _ := slices.BinarySearchFunc(starts, now.Add(-per), time.Time.Compare)
 		gone = max(gone, len(starts)-mostShadows+1)
 		i, _ := slices.BinarySearchFunc(starts, at, time.Time.Compare)
 		starts = slices.Insert(starts, i, at)
-		if s.starts == nil {
-			s.starts = make(map[string][]time.Time)
+		if s.buckets == nil {
+			s.buckets = make(map[string]shadowed)
 		}
-		s.starts[key] = starts[gone:]
+		s.buckets[key] = shadowed{starts[gone:], per}
 	}
 	return at, why
+}
+
+// sweep forgets the buckets that are empty again.
+func (s *shadow) sweep(now time.Time) {
+	maps.DeleteFunc(s.buckets, func(_ string, b shadowed) bool {
+		return now.Sub(b.starts[len(b.starts)-1]) >= b.per
+	})
+	s.sweepAt = max(fewShadows, 2*len(s.buckets))
 }

@@ -50,6 +50,7 @@ type room struct {
 	kept            map[string][]Place // by request, in the order they came
 	n               int
 	sweepAt         int
+	swept           time.Time
 }
 
 // mostPlaces bounds what clients that come and go can make us remember.
@@ -98,7 +99,7 @@ func (r *room) drain() <-chan struct{} {
 func (r *room) keep(p Place, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.n >= r.sweepAt {
+	if r.n >= r.sweepAt || r.n >= mostPlaces && now.Sub(r.swept) >= time.Second {
 		r.sweep(now)
 	}
 	if r.n >= mostPlaces || !p.Until.After(now) {
@@ -124,7 +125,7 @@ func (r *room) sweep(now time.Time) {
 			r.kept[request] = ps
 		}
 	}
-	r.sweepAt = max(64, 2*r.n)
+	r.sweepAt, r.swept = max(64, 2*r.n), now
 }
 
 // take gives out the place of a request that came first.

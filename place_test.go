@@ -386,6 +386,28 @@ func TestFailureIsHandedBack(t *testing.T) {
 			if a.took > 5*sec {
 				t.Errorf("%s: after %v", name, a.took)
 			}
+			if kept := r.Places(); len(kept) > 0 {
+				t.Errorf("%s: it has its answer, and keeps %d places", name, len(kept))
+			}
 		})
 	}
+}
+
+// A failure whose body does not end cannot be handed back. Who waits after it
+// is refused for what it waits for, not answered with nothing.
+func TestUnreadableFailureIsNotHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, paceline.Provider{Retry: paceline.Retry{Base: 20 * sec}})
+		r.Base = sink(func(req *http.Request) (*http.Response, error) {
+			body, never := io.Pipe()
+			t.Cleanup(func() { never.Close() })
+			return &http.Response{StatusCode: 500, Header: http.Header{}, Body: body}, nil
+		})
+		r.Queue = paceline.Queue{ClientTimeout: 10 * sec, Keep: time.Minute}
+		a := r.chat(t.Context())
+		a.want(t, 429)
+		if a.header.Get("X-Paceline-Refused") != "queue" || len(r.Places()) != 1 {
+			t.Errorf("%v, and %d places are kept", a.header, len(r.Places()))
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -102,52 +101,6 @@ var (
 	localLimits = Limits{WindowSlack: -1, AbortHold: -1}
 )
 
-// builtin are the entries that ship. Those that declare nothing live on what
-// their providers tell, and learn: plans differ.
-var builtin = []Provider{
-	{Name: "openai", BaseURL: "https://api.openai.com/v1"},
-	{Name: "anthropic", BaseURL: "https://api.anthropic.com"},
-	{
-		Name:    "openference",
-		BaseURL: "https://api.openference.com/v1",
-		Dialect: "openai",
-		Limits: Limits{
-			MaxConcurrent: 4, MaxPerSecond: 5, MaxPerMinute: 15, MaxPerHour: 800,
-			Pacing: Even, WindowSlack: 1500 * time.Millisecond, AbortHold: 30 * time.Second,
-		},
-		Retry: Retry{Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute},
-	},
-	{Name: "cerebras", BaseURL: "https://api.cerebras.ai/v1"},
-	{Name: "cohere", BaseURL: "https://api.cohere.com"},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com"},
-	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1"},
-	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com"},
-	{Name: "github", BaseURL: "https://models.github.ai/inference"},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1"},
-	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1"},
-	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1"},
-	{Name: "nvidia", BaseURL: "https://integrate.api.nvidia.com/v1"},
-	{Name: "ollama", BaseURL: "http://localhost:11434"},
-	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1"},
-	{Name: "perplexity", BaseURL: "https://api.perplexity.ai"},
-	{Name: "together", BaseURL: "https://api.together.xyz/v1"},
-	{Name: "xai", BaseURL: "https://api.x.ai/v1"},
-}
-
-// BuiltIn returns the entries that ship, in full: a request to one of their
-// addresses belongs to it, and a [Provider] of the same Name starts from it.
-func BuiltIn() []Provider {
-	ps := make([]Provider, len(builtin))
-	for i, b := range builtin {
-		p, err := b.Complete()
-		if err != nil {
-			panic(err) // a test completes them all
-		}
-		ps[i] = p
-	}
-	return ps
-}
-
 // Complete returns the entry with the defaults of what it leaves open, or
 // everything that is wrong with it.
 func (p Provider) Complete() (Provider, error) {
@@ -169,6 +122,7 @@ type entry struct {
 	// operator is the key of the orders to the provider.
 	operator string
 	models   []modelLimits
+	longest  time.Duration // the longest window, the models' included
 }
 
 // complete fills in an entry, or reports everything wrong with it.
@@ -217,8 +171,11 @@ func (p Provider) complete() (*entry, error) {
 		p.Limits = p.Limits.Or(localLimits)
 	}
 	p.Limits = p.Limits.Or(defaultLimits)
-	models, err := p.modelLimits()
-	e.models = models
+	e.models, err = p.modelLimits()
+	e.longest = p.Limits.Longest()
+	for _, m := range e.models {
+		e.longest = max(e.longest, m.limits.Longest())
+	}
 	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
@@ -277,126 +234,4 @@ func portOf(u *url.URL) string {
 		return "80"
 	}
 	return "443"
-}
-
-// entries are the completed entries of a Transport.
-type entries struct {
-	declared []*entry
-	builtin  map[string]*entry // by the host of their addresses
-	names    map[string]*entry // declared and built in
-
-	mu   sync.Mutex
-	made map[string]*entry // by scheme and host, for hosts that nobody declared
-}
-
-// mostMade bounds what strange hosts can make us remember.
-const mostMade = 1024
-
-func complete(ps []Provider) (*entries, error) {
-	es := &entries{builtin: make(map[string]*entry), names: make(map[string]*entry)}
-	var errs []error
-	for _, p := range ps {
-		e, err := p.complete()
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if es.names[p.Name] != nil {
-			errs = append(errs, fmt.Errorf("provider %q is given twice", p.Name))
-		}
-		es.names[p.Name] = e
-		es.declared = append(es.declared, e)
-	}
-	for _, p := range builtin {
-		if es.names[p.Name] == nil {
-			e, err := p.complete()
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			es.names[p.Name], es.builtin[e.base.Hostname()] = e, e
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("paceline: %w", err)
-	}
-	return es, nil
-}
-
-// named returns the entry of a name.
-func (es *entries) named(name string) (*entry, error) {
-	if e := es.find(name); e != nil {
-		return e, nil
-	}
-	return nil, fmt.Errorf("paceline: provider %q is not declared, and none of %s", name, builtinNames())
-}
-
-// find returns the declared or built-in entry of a name, nil where there is
-// none.
-func (es *entries) find(name string) *entry { return es.names[name] }
-
-// undeclared is an entry for a provider that nobody declares: that of a host
-// that has been asked, else one that says nothing.
-func (es *entries) undeclared(name string) *entry {
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	for _, e := range es.made {
-		if e.Name == name {
-			return e
-		}
-	}
-	return &entry{Provider: Provider{Name: name, Limits: defaultLimits, Retry: defaultRetry}}
-}
-
-func builtinNames() string {
-	names := make([]string, len(builtin))
-	for i, b := range builtin {
-		names[i] = b.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-// of returns the entry a URL belongs to: the declared one with the longest
-// matching base, else a built-in one, else one made up from the host.
-func (es *entries) of(u *url.URL) (*entry, error) {
-	var found *entry
-	for _, e := range es.declared {
-		if e.covers(u) && (found == nil || len(e.prefix) > len(found.prefix)) {
-			found = e
-		}
-	}
-	if found != nil {
-		return found, nil
-	}
-	if e := es.builtin[strings.ToLower(u.Hostname())]; e != nil && e.covers(u) {
-		return e, nil
-	}
-	return es.madeUp(u)
-}
-
-// madeUp returns the entry of a host that nobody declared.
-func (es *entries) madeUp(u *url.URL) (*entry, error) {
-	host := strings.ToLower(u.Host)
-	base := u.Scheme + "://" + host
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	if e := es.made[base]; e != nil {
-		return e, nil
-	}
-	p := Provider{Name: host, BaseURL: base}
-	if d := dialect.ByHost(u.Hostname()); d != dialect.Generic {
-		if e := es.find(d.Name); e != nil && e.serves(u) {
-			return e, nil // beside its base, but its server all the same
-		}
-		p.Name = d.Name
-	}
-	e, err := p.complete()
-	if err != nil {
-		return nil, err
-	}
-	if es.made == nil || len(es.made) >= mostMade {
-		es.made = map[string]*entry{}
-	}
-	es.made[base] = e
-	return e, nil
 }

@@ -416,6 +416,41 @@ func TestHeldBytes(t *testing.T) {
 	})
 }
 
+// The beginning of a body too large to be sent again is held as well while its
+// request waits.
+func TestHeldBytesOfLargeBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, perMinute(1))
+		r.MaxReplayBytes = 1 << 20
+		r.Queue = paceline.Queue{MaxHeldBytes: 5 << 19}
+		start := time.Now()
+		call := func() int {
+			req := request(t.Context(), "POST", base+"/chat/completions", `{"model":"m","messages":[],"x":"`+strings.Repeat("x", 2<<20)+`"}`)
+			req.GetBody = nil
+			res, err := r.RoundTrip(req)
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			defer res.Body.Close()
+			io.Copy(io.Discard, res.Body)
+			return res.StatusCode
+		}
+		r.chat(t.Context()).want(t, 200)
+		for range 2 {
+			go call()
+			synctest.Wait()
+		}
+		if status := call(); status != 503 || time.Since(start) != 0 {
+			t.Errorf("a third of 1 MiB within 2.5 came to %d after %v", status, time.Since(start))
+		}
+		time.Sleep(3 * time.Minute)
+		if status := call(); status != 200 {
+			t.Errorf("%d, though nothing is held any more", status)
+		}
+	})
+}
+
 // UKGovernmentBEIS/inspect_ai#1372: an answer says how long its request stood
 // in line, over all its attempts.
 func TestQueuedIsTold(t *testing.T) {

@@ -29,7 +29,7 @@ func (t *Transport) Seed(records iter.Seq[Record]) error {
 		return t.err
 	}
 	now := time.Now()
-	s := seeding{home: t.home, entries: es, seeds: make(map[seedKey]*seed), ids: make(map[namedID]string)}
+	s := seeding{home: t.home, entries: es, seeds: make(map[callerKey]*seed), ids: make(map[namedID]string)}
 	for r := range records {
 		s.add(&r, now)
 	}
@@ -48,20 +48,16 @@ func (t *Transport) Seed(records iter.Seq[Record]) error {
 type seeding struct {
 	home      *home
 	entries   *entries
-	seeds     map[seedKey]*seed
+	seeds     map[callerKey]*seed
 	ids       map[namedID]string // of credentials, by what records call them
 	strangers int
 }
 
-type seedKey struct{ caller, model string }
-
-// A seed is what the records of one caller key, and of one model where models
-// have limits of their own, come to.
+// A seed is what the records of one caller key come to.
 type seed struct {
-	caller   string
-	operator string // the key of the orders to its provider
-	rules    policy.Rules
-	at       []time.Time
+	key   callerKey
+	entry *entry                 // nil where the starts count nowhere
+	sent  map[string][]time.Time // by model, where models have limits of their own
 	// The stated wait that ends last: until when, said when, and what for.
 	until, said time.Time
 	reason      budget.Reason
@@ -75,7 +71,7 @@ func (s *seeding) add(r *Record, now time.Time) {
 	at, e := r.at(), s.entries.find(r.Provider)
 	reason, until := r.pause()
 	paused := until.After(now)
-	if !paused && (e == nil || now.Sub(at) > 2*e.Longest()) {
+	if !paused && (e == nil || now.Sub(at) > 2*e.longest) {
 		return // nothing is so long, with its slack
 	}
 	key, ok := s.callerOf(e, r)
@@ -83,20 +79,20 @@ func (s *seeding) add(r *Record, now time.Time) {
 		s.strangers++
 		return
 	}
-	id := seedKey{caller: key.String()}
-	if e != nil && len(e.Models) > 0 {
-		id.model = r.Model
-	}
-	one := s.seeds[id]
+	one := s.seeds[key]
 	if one == nil {
-		one = &seed{caller: id.caller, operator: operatorKey(r.Provider)}
-		if e != nil && key.scope != scopeOther {
-			one.rules = rulesOf(e, key, r.Model)
+		one = &seed{key: key, sent: make(map[string][]time.Time)}
+		if key.scope != scopeOther {
+			one.entry = e
 		}
-		s.seeds[id] = one
+		s.seeds[key] = one
 	}
-	if one.rules.Bucket != nil {
-		one.at = append(one.at, at)
+	if one.entry != nil {
+		model := ""
+		if len(e.models) > 0 {
+			model = r.Model
+		}
+		one.sent[model] = append(one.sent[model], at)
 	}
 	if until.After(one.until) {
 		one.until, one.said, one.reason = until, r.Done, reason
@@ -146,36 +142,50 @@ func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
 
 // plant counts what one caller key has sent.
 func (h *home) plant(s *seed, now time.Time) error {
-	ctx := context.Background()
-	slices.SortFunc(s.at, time.Time.Compare)
-	var limits []limiter.Limit
+	ctx, name := context.Background(), s.key.String()
+	var sent []time.Time
+	for _, at := range s.sent {
+		sent = append(sent, at...)
+	}
+	slices.SortFunc(sent, time.Time.Compare)
+	limits := make(map[string][]limiter.Limit, len(s.sent))
 	var paused time.Time
-	orders := h.orders(s.operator, now)
-	h.book.Caller(s.caller, now).Use(now, func(state *budget.State, starts *budget.Starts) (changed bool) {
+	orders := h.orders(operatorKey(s.key.provider), now)
+	h.book.Caller(name, now).Use(now, func(state *budget.State, starts *budget.Starts) (changed bool) {
 		changed, _ = state.Obey(&orders, now)
 		if s.until.After(now) && s.said.After(state.Orders.Open) {
 			changed = state.Close(s.said, s.until, s.reason, budget.Told) || changed
 			paused = s.until
 		}
-		if s.rules.Bucket == nil {
-			return changed
+		for model := range s.sent {
+			limits[model] = rulesOf(s.entry, s.key, model).Plan(state, now, policy.Activity{}).Limits
 		}
-		limits = s.rules.Plan(state, now, policy.Activity{}).Limits
-		for _, at := range s.at {
-			starts.Add(at, s.rules.Limits.Longest())
+		for _, at := range sent {
+			starts.Add(at, s.entry.Longest())
 		}
 		return changed
 	})
 	if !paused.IsZero() {
-		if err := h.gate.Throttle(ctx, s.caller, paused); err != nil {
+		if err := h.gate.Throttle(ctx, name, paused); err != nil {
 			return err
 		}
 	}
+	for model, sent := range s.sent {
+		if err := h.count(ctx, limits[model], sent, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count has the limiter count starts that its windows may still hold.
+func (h *home) count(ctx context.Context, limits []limiter.Limit, sent []time.Time, now time.Time) error {
 	longest := time.Duration(0)
 	for _, l := range limits {
 		longest = max(longest, l.Per)
 	}
-	for _, at := range s.at {
+	slices.SortFunc(sent, time.Time.Compare)
+	for _, at := range sent {
 		if now.Sub(at) < longest {
 			if err := h.gate.Seed(ctx, limits, at); err != nil {
 				return err

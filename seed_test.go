@@ -2,6 +2,7 @@ package paceline_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +157,30 @@ func TestSeedModels(t *testing.T) {
 		r.Route = by("mine")
 		r.chat(t.Context()).want(t, 200) // of m
 		wantInstants(t, r.sent(start), time.Minute)
+	})
+}
+
+// The window of a model may be the longest there is, and starts of several
+// models come out of a log in any order.
+func TestSeedModelsOfLongWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paceline.Provider{Credentials: []paceline.Credential{{Name: "mine", Key: "sk-mine-1234"}}, Scope: paceline.ScopeProvider,
+			Limits: paceline.Limits{MaxPerMinute: 10, Pacing: paceline.Burst, WindowSlack: -1},
+			Models: map[string]paceline.Limits{"m": {MaxPerHour: 1}}}
+		start := time.Now()
+		time.Sleep(10 * time.Minute)
+		records := []paceline.Record{{Provider: "test", Credential: "mine", Model: "m", Sent: start, Done: start, Status: 200}}
+		for i := range 20 {
+			at := time.Now().Add(-time.Duration(i) * 10 * sec)
+			records = append(records, paceline.Record{Provider: "test", Credential: "mine", Model: fmt.Sprint("other", i%5), Sent: at, Done: at, Status: 200})
+		}
+		r := restarted(t, nil, p, records)
+		r.Route = by("mine")
+		if n := r.Status()[0].Sent60s; n != 6 {
+			t.Errorf("%d starts in the last minute, want 6", n)
+		}
+		r.chat(t.Context()).want(t, 200) // of m
+		wantInstants(t, r.sent(start), time.Hour)
 	})
 }
 

@@ -211,7 +211,7 @@ func (c *call) enter() (grant gate.Grant, err error) {
 		c.waiting = false
 		c.transport.waiting.Add(-1)
 	}
-	if keepsPlace(err) {
+	if keepsPlace(err) && (c.ctx.Err() != nil || !c.handsBack(err)) {
 		c.keepPlace()
 	}
 	return grant, err
@@ -265,6 +265,17 @@ func (c *call) hold() time.Duration {
 	return max(holdFor, c.entry.Total+c.entry.AbortHold)
 }
 
+// handsBack reports whether a call that does not get through the gate again is
+// answered with what it met at the provider, which says more than ours could.
+// Of a refusal for a rate that is so only where its place is lost.
+func (c *call) handsBack(err error) bool {
+	refused, ok := errors.AsType[*gate.Refused](err)
+	if ok && (refused.Reason == gate.Drain || refused.Reason == gate.Queue && c.trouble == nil) {
+		return false
+	}
+	return c.last != nil || c.trouble != nil
+}
+
 // unsent answers a request that did not get through the gate.
 func (c *call) unsent(err error) (*http.Response, error) {
 	refused, ok := errors.AsType[*gate.Refused](err)
@@ -272,9 +283,7 @@ func (c *call) unsent(err error) (*http.Response, error) {
 	case c.ctx.Err() != nil:
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.last != nil && !(ok && keepsPlace(err)), c.trouble != nil && !(ok && refused.Reason == gate.Drain):
-		// What it met at the provider says more than ours could. Of a refusal
-		// for a rate that is so only where its place is lost.
+	case c.handsBack(err):
 		if c.last != nil {
 			return c.last.response(c, true), nil
 		}

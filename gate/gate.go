@@ -14,10 +14,8 @@ package gate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -92,37 +90,6 @@ type Grant struct {
 	places []string // buckets in which it holds a place
 }
 
-// A Refused says that a request was not let through and why. Nothing was
-// counted for it.
-type Refused struct {
-	Reason Reason
-	// Until is when it is worth coming again, zero where nobody can say.
-	Until time.Time
-	// Why names what stood in the way, in a few words.
-	Why string
-}
-
-func (r *Refused) Error() string { return fmt.Sprintf("not sent: %s: %s", r.Reason, r.Why) }
-
-// A Reason is why a request left the line unsent.
-type Reason string
-
-// The reasons.
-const (
-	// Pause: the key is closed for longer than the caller waits for.
-	Pause Reason = "pause"
-	// Quota: the same, and what closes it is a spent quota.
-	Quota Reason = "quota"
-	// Deadline: the caller's deadline cannot be met, or has come.
-	Deadline Reason = "deadline"
-	// Queue: its turn had not come when it had to leave.
-	Queue Reason = "queue"
-	// Bounds: too many wait already. The gate does not count them.
-	Bounds Reason = "bounds"
-	// Drain: the line is being closed.
-	Drain Reason = "drain"
-)
-
 // Enter stands in line until the request may be started. It returns
 // *Refused where it may not, ctx.Err() where the caller left, and any other
 // error where the limiter could not be asked.
@@ -161,25 +128,6 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			g.explain(l, w, err)
 			g.leave(l, w)
 			return Grant{}, err
-		}
-	}
-}
-
-// explain adds to a refusal for want of time what the time was spent on.
-func (g *Gate) explain(l *line, w *waiter, err error) {
-	r, ok := errors.AsType[*Refused](err)
-	if !ok || r.Reason != Queue && r.Reason != Deadline {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, b := range []block{w.queue.lane.block, l.block} {
-		if b.why == "" {
-			continue
-		}
-		r.Why += ": " + b.why
-		if b.full || slices.ContainsFunc(b.refused, func(f limiter.Refusal) bool { return f.Cause == limiter.Concurrent }) {
-			r.Why += l.holders()
 		}
 	}
 }
@@ -303,34 +251,6 @@ func placesOf(limits []limiter.Limit) (keys []string) {
 	return keys
 }
 
-// describe says in a reader's words what refused: buckets are named by keys
-// that are nobody's business.
-func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
-	var parts []string
-	for _, f := range refused {
-		switch f.Cause {
-		case limiter.Throttle:
-			parts = append(parts, "the provider asked for a pause")
-		case limiter.Concurrent:
-			for _, l := range limits {
-				if l.Key == f.Key && l.Concurrent > 0 {
-					parts = append(parts, fmt.Sprintf("at most %d run at once", l.Concurrent))
-				}
-			}
-		default:
-			for _, l := range limits {
-				if l.Key == f.Key && l.Calls > 0 {
-					parts = append(parts, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per))
-				}
-			}
-		}
-	}
-	if parts == nil {
-		return "the limiter has no room for it"
-	}
-	return strings.Join(parts, ", ")
-}
-
 // Release gives back what a grant holds and wakes the lines that may have
 // waited for it, the longest-waiting first. freed is whether the provider, too,
 // has one request less to work on: a refused one never took a place there.
@@ -372,39 +292,14 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 	return err
 }
 
-// Renew makes a grant's places last for hold from now, where the limiter can
-// do that.
-func (g *Gate) Renew(ctx context.Context, grant Grant, hold time.Duration) error {
-	r, ok := g.limiter.(limiter.Renewer)
-	if !ok || grant.Permit == "" {
-		return nil
-	}
-	if err := r.Renew(ctx, []string{grant.Permit}, hold); err != nil {
-		return fmt.Errorf("renewing a permit: %w", err)
-	}
-	return nil
-}
-
-// Renews reports whether the limiter can prolong permits.
-func (g *Gate) Renews() bool {
-	_, ok := g.limiter.(limiter.Renewer)
-	return ok
-}
-
-// Throttle closes a caller key in the limiter until a stated wait is over.
-func (g *Gate) Throttle(ctx context.Context, key string, until time.Time) error {
-	if err := g.limiter.Throttle(ctx, key, until); err != nil {
-		return fmt.Errorf("throttling: %w", err)
-	}
-	return nil
-}
-
 // Wake has the head of a line look again, after what its plan is made from
 // has changed.
 func (g *Gate) Wake(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if l := g.lines[key]; l != nil {
+		// Nobody is to be judged any more by what may be over.
+		l.block = block{}
 		for _, a := range l.lanes {
 			a.block = block{}
 		}

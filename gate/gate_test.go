@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -397,6 +398,90 @@ func TestLongLine(t *testing.T) {
 		// line goes by arrival from the second on.
 		if !slices.IsSorted(order) {
 			t.Error("not in the order of arrival")
+		}
+	})
+}
+
+// Who comes between the end of a pause and the head's finding out is not
+// refused for it.
+func TestNobodyIsRefusedForAnEndedPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		var ended atomic.Bool
+		looks := make(chan int)
+		end := time.Now().Add(time.Hour)
+		plan := func(time.Time, policy.Activity) policy.Plan {
+			if ended.Load() {
+				<-looks
+				return policy.Plan{}
+			}
+			return policy.Plan{NotBefore: end, Paused: true, Why: "a pause"}
+		}
+		enter := func(patience time.Duration) {
+			a := ask("k")
+			a.Plan, a.MaxPause = plan, patience
+			if _, err := g.Enter(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+		}
+		go enter(-1)
+		synctest.Wait()
+		ended.Store(true)
+		g.Wake("k")
+		synctest.Wait() // the head is finding out
+		go enter(0)
+		synctest.Wait()
+		close(looks)
+		synctest.Wait()
+	})
+}
+
+// What was freed goes on to the next line where the first has nobody left who
+// could take it: its head has gone, and the others wait for limits of their own.
+func TestFreedPlaceGoesOnFromALineAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(memory.New())
+		enter := func(ctx context.Context, key, lane string, plan policy.Plan) gate.Grant {
+			a := ask(key)
+			a.Lane = lane
+			a.Plan = func(time.Time, policy.Activity) policy.Plan { return plan }
+			grant, err := g.Enter(ctx, a)
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			return grant
+		}
+		shared := policy.Plan{Limits: []limiter.Limit{places("shared", 1)}}
+		hourly := policy.Plan{Limits: []limiter.Limit{window("own", 1, time.Hour)}, Own: 1}
+		start := time.Now()
+		holder := enter(t.Context(), "other", "", shared)
+		g.Release(t.Context(), enter(t.Context(), "a", "own", hourly), true)
+		leaving, leave := context.WithCancel(t.Context())
+		stay, end := context.WithCancel(t.Context())
+		go enter(stay, "a", "own", hourly) // sleeps for an hour
+		synctest.Wait()
+		time.Sleep(time.Second)
+		go enter(leaving, "a", "", shared)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		var freed time.Duration
+		go func() {
+			g.Release(t.Context(), enter(t.Context(), "b", "", shared), true)
+			freed = time.Since(start)
+		}()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		// The head of a is told, and has left before it could look.
+		leave()
+		if err := g.Release(t.Context(), holder, true); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		end()
+		time.Sleep(2 * time.Minute)
+		if freed != 3*time.Second {
+			t.Errorf("the place was taken after %v, want 3s", freed)
 		}
 	})
 }

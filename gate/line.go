@@ -16,6 +16,7 @@ type line struct {
 	lanes   map[string]*lane
 	clients map[string]*client
 	turns   []*turns       // of the last minute, in order
+	away    []*client      // kept while others wait
 	waiting [urgencies]int // by urgency
 	active  int            // granted and not released
 	// foreground is the latest start of a request that is not background.
@@ -130,11 +131,15 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	}
 	l.remove(w)
 	l.refresh(now)
-	l.wakeHead(now)
-	if l.length() == 0 {
-		l.handOn(now)
-		g.drop(l)
+	if head := l.head(now); head != nil {
+		head.look()
+	} else {
+		l.handOn(now) // those who still wait sleep, and may do so for long
 	}
+	if l.length() == 0 {
+		l.forgetAway()
+	}
+	g.drop(l)
 }
 
 // drop forgets a line with nobody in it, nothing in flight and no turns to

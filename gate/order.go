@@ -31,6 +31,8 @@ const (
 	turnsTogether = turnsFor / 240
 	// agesAfter is when a waiting background request counts as normal.
 	agesAfter = 10 * time.Minute
+	// mostAway bounds the clients that are kept while they are away.
+	mostAway = 1024
 )
 
 // A lane is the requests of a line that have the same limits of their own. One
@@ -58,6 +60,7 @@ type client struct {
 	last   time.Time
 	latest *turns
 	queues []*queue
+	away   bool // it is one of the line's
 }
 
 // turns are starts of a client at about one instant.
@@ -144,9 +147,27 @@ func (l *line) client(name string) *client {
 }
 
 // forget drops a client that neither waits nor runs nor was started of late.
+// While others wait it is kept for when its latest start was: else it would
+// come back before all who have waited since.
 func (l *line) forget(c *client) {
-	if len(c.queues) == 0 && c.starts == 0 && c.active == 0 {
-		delete(l.clients, c.name)
+	if len(c.queues) > 0 || c.starts > 0 || c.active > 0 || c.away {
+		return
+	}
+	if l.length() > 0 && !c.last.IsZero() && len(l.away) < mostAway {
+		c.away = true
+		l.away = append(l.away, c)
+		return
+	}
+	delete(l.clients, c.name)
+}
+
+// forgetAway forgets those who were kept while somebody waited.
+func (l *line) forgetAway() {
+	away := l.away
+	l.away = nil
+	for _, c := range away {
+		c.away = false
+		l.forget(c)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -302,5 +303,34 @@ func TestLongLineOfMany(t *testing.T) {
 			left[lane]--
 			free[lane], line = at[i].Add(eachModel), at[i].Add(every)
 		}
+	})
+}
+
+// A client that has been away has had its turn all the same: who has waited
+// since before it is started first, also where less than one a minute is.
+func TestTurnsOfWhoHasBeenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, b := gate.New(memory.New()), newBook()
+		enter := func(ctx context.Context, client string) {
+			a := ask("k", window("w", 1, 2*time.Minute))
+			a.Client = client
+			a.Started = func(time.Time) { b.note(client) }
+			if grant, err := g.Enter(ctx, a); err == nil {
+				g.Release(ctx, grant, true)
+			}
+		}
+		enter(t.Context(), "waits")
+		time.Sleep(30 * time.Second)
+		go enter(t.Context(), "waits")
+		go enter(t.Context(), "away")
+		time.Sleep(160 * time.Second) // its start is more than a minute ago
+		passing, leave := context.WithCancel(t.Context())
+		go enter(passing, "passing")
+		synctest.Wait()
+		leave()
+		time.Sleep(10 * time.Second)
+		go enter(t.Context(), "away")
+		time.Sleep(10 * time.Minute)
+		b.want(t, "waits@0s", "away@2m0s", "waits@4m0s", "away@6m0s")
 	})
 }

@@ -94,8 +94,6 @@ func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-func stopped() error { return &Refused{Reason: Drain, Why: "the line is being closed"} }
-
 // sooner is the earlier of two instants, of which zero is never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {

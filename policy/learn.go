@@ -63,7 +63,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {
 		until := a.Now.Add(told.Wait)
 		l.ThrottleUntil = until
-		l.Changed = r.pause(s, a.Now, until, reasons[told.Class], budget.Told) || l.Changed
+		l.Changed = s.Close(a.Now, until, reasons[told.Class], budget.Told) || l.Changed
 	}
 	l.Paused = !l.ThrottleUntil.IsZero()
 	switch g := a.Reading; g.Class {
@@ -90,7 +90,7 @@ func (r Rules) Learn(s *budget.State, a Answer) Lesson {
 		l.Paused, l.Changed = true, true
 	case dialect.Billing:
 		// One request a minute may find out whether somebody has paid.
-		r.pause(s, a.Now, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
+		s.Close(a.Now, a.Now.Add(time.Minute), budget.Billing, budget.Learned)
 		l.Paused, l.Changed = true, true
 	case dialect.Overloaded:
 		r.overloaded(s, a)
@@ -122,11 +122,6 @@ func ReasonOf(c dialect.Class) (budget.Reason, bool) {
 func pauses(g dialect.Reading) bool {
 	_, ok := reasons[g.Class]
 	return ok && !g.TooLarge
-}
-
-// pause closes the key until an instant, and has a probe look afterwards.
-func (r Rules) pause(s *budget.State, now, until time.Time, why budget.Reason, by budget.Source) bool {
-	return s.Close(now, until, why, by)
 }
 
 // probed reports whether an answer is the one of the probe under way.
@@ -164,7 +159,7 @@ func (r Rules) refused(s *budget.State, a Answer) {
 	g := a.Reading
 	if e.Wait = g.Wait; !g.Told || g.Wait == 0 {
 		e.Wait = jitterless(r.base(s), e.Refusals, maxBackoff)
-		r.pause(s, a.Now, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
+		s.Close(a.Now, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
 	}
 	e.Refusals++
 }

@@ -9,6 +9,33 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
+// Renew makes a grant's places last for hold from now, where the limiter can
+// do that.
+func (g *Gate) Renew(ctx context.Context, grant Grant, hold time.Duration) error {
+	r, ok := g.limiter.(limiter.Renewer)
+	if !ok || grant.Permit == "" {
+		return nil
+	}
+	if err := r.Renew(ctx, []string{grant.Permit}, hold); err != nil {
+		return fmt.Errorf("renewing a permit: %w", err)
+	}
+	return nil
+}
+
+// Renews reports whether the limiter can prolong permits.
+func (g *Gate) Renews() bool {
+	_, ok := g.limiter.(limiter.Renewer)
+	return ok
+}
+
+// Throttle closes a caller key in the limiter until a stated wait is over.
+func (g *Gate) Throttle(ctx context.Context, key string, until time.Time) error {
+	if err := g.limiter.Throttle(ctx, key, until); err != nil {
+		return fmt.Errorf("throttling: %w", err)
+	}
+	return nil
+}
+
 // Open ends a throttle of a caller key, where the limiter can do that.
 func (g *Gate) Open(ctx context.Context, key string) error {
 	o, ok := g.limiter.(limiter.Opener)
