@@ -257,6 +257,29 @@ func TestAnsweredBeforeTheClientGivesUp(t *testing.T) {
 	}
 }
 
+// P-41: a client whose answer was cut short and who asks again with room for
+// more makes a new request, queued and counted as one.
+func TestRetryOfACutAnswerIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, perMinute(1))
+		r.Queue = paceline.Queue{ClientTimeout: 300 * sec, Keep: 2 * time.Minute}
+		start := time.Now()
+		for _, budget := range []string{"16", "4096"} {
+			body := `{"model":"m","max_tokens":` + budget + `,"messages":[{"role":"user","content":"hi"}]}`
+			res, err := r.RoundTrip(request(t.Context(), "POST", base+"/chat/completions", body, said("Client", "c")...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+		}
+		wantInstants(t, r.sent(start), 0, time.Minute)
+		records := r.logged()
+		if len(records) != 2 || records[0].ID == records[1].ID || records[1].Attempt != 1 || records[1].Retry {
+			t.Errorf("%+v", records)
+		}
+	})
+}
+
 // A library's requests wait as long as their context does: nothing is answered
 // before its time.
 func TestLibraryQueueIsPatient(t *testing.T) {
