@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,11 +23,16 @@ type heartbeat struct {
 	w      http.ResponseWriter
 	ended  bool // the answer has begun, or there will be none
 	early  bool // a 200 has gone out for it
+	status int  // of an answer that was no stream, and
 	failed *bytes.Buffer
 }
 
-// maxFailure bounds the answers that are turned into an event.
-const maxFailure = 64 << 10
+// maxFailure bounds the answers that are turned into an event, maxSaid what is
+// told of one that is not JSON.
+const (
+	maxFailure = 64 << 10
+	maxSaid    = 1 << 10
+)
 
 func newHeartbeat(w http.ResponseWriter, j *journey) *heartbeat {
 	h := &heartbeat{j: j, w: w, control: http.NewResponseController(w), header: make(http.Header)}
@@ -86,7 +92,7 @@ func (h *heartbeat) WriteHeader(status int) {
 		}
 		h.w.WriteHeader(status)
 	case status != http.StatusOK || !eventStream(h.header):
-		h.failed = new(bytes.Buffer)
+		h.status, h.failed = status, new(bytes.Buffer)
 	}
 }
 
@@ -125,7 +131,9 @@ func (h *heartbeat) stop() {
 	}
 	var data bytes.Buffer
 	if json.Compact(&data, h.failed.Bytes()) != nil || data.Len() == 0 {
-		f := &failure{http.StatusBadGateway, "paceline_failed", h.j.up.Name + " did not answer with a stream"}
+		says := strings.Join(strings.Fields(string(h.failed.Bytes()[:min(h.failed.Len(), maxSaid)])), " ")
+		f := &failure{http.StatusBadGateway, "paceline_failed", strings.TrimSuffix(fmt.Sprintf(
+			"%s answered %d, and not with a stream: %s", h.j.up.Name, h.status, strings.ToValidUTF8(says, "")), ": ")}
 		data.Reset()
 		data.Write(f.body(h.j.shape))
 	}

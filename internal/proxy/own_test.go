@@ -196,7 +196,7 @@ func TestHeartbeat(t *testing.T) {
 		"a page": {func(w http.ResponseWriter) {
 			w.WriteHeader(404)
 			io.WriteString(w, "<html>")
-		}, "event: error\ndata: {\"error\":{\"code\":\"paceline_failed\",\"message\":\"own did not answer with a stream\",\"param\":null,\"type\":\"api_error\"}}\n\n"},
+		}, "event: error\ndata: {\"error\":{\"code\":\"paceline_failed\",\"message\":\"own answered 404, and not with a stream: \\u003chtml\\u003e\",\"param\":null,\"type\":\"api_error\"}}\n\n"},
 		"no stream": {func(w http.ResponseWriter) { io.WriteString(w, `{"choices":[]}`) }, "event: error\ndata: {\"choices\":[]}\n\n"},
 	} {
 		res := g.open(t, t.Context(), "/own/v1/chat/completions", asks)
