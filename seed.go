@@ -23,6 +23,21 @@ import (
 // It is called before the first request. Records of credentials that nobody
 // knows any more are passed over.
 func (t *Transport) Seed(records iter.Seq[Record]) error {
+	return t.sow(records, (*home).plant)
+}
+
+// Recall takes from records what a predecessor of this process has started, so
+// that the evidence of the next refusals counts it. It is for where the limiter
+// has kept its windows, and like Seed is called before the first request.
+func (t *Transport) Recall(records iter.Seq[Record]) error {
+	return t.sow(records, func(h *home, s *seed, now time.Time) error {
+		h.remember(s, now)
+		return nil
+	})
+}
+
+// sow gathers records by caller key and hands each key's to plant.
+func (t *Transport) sow(records iter.Seq[Record], plant func(*home, *seed, time.Time) error) error {
 	t.once.Do(t.init)
 	es := t.entries.Load()
 	if es == nil {
@@ -34,7 +49,7 @@ func (t *Transport) Seed(records iter.Seq[Record]) error {
 		s.add(&r, now)
 	}
 	for _, seed := range s.seeds {
-		if err := t.home.plant(seed, now); err != nil {
+		if err := plant(t.home, seed, now); err != nil {
 			return fmt.Errorf("paceline: seeding from the log: %w", err)
 		}
 	}
@@ -140,18 +155,30 @@ func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
 	return k, true
 }
 
-// plant counts what one caller key has sent.
-func (h *home) plant(s *seed, now time.Time) error {
-	ctx, name := context.Background(), s.key.String()
+// remember counts what one caller key has sent as started here.
+func (h *home) remember(s *seed, now time.Time) {
 	var sent []time.Time
 	for _, at := range s.sent {
 		sent = append(sent, at...)
 	}
 	slices.SortFunc(sent, time.Time.Compare)
+	h.book.Caller(s.key.String(), now).Use(now, func(_ *budget.State, starts *budget.Starts) bool {
+		for _, at := range sent {
+			starts.Add(at, s.entry.Longest())
+		}
+		return false
+	})
+}
+
+// plant counts what one caller key has sent, and closes it for what it was told
+// to wait.
+func (h *home) plant(s *seed, now time.Time) error {
+	h.remember(s, now)
+	ctx, name := context.Background(), s.key.String()
 	limits := make(map[string][]limiter.Limit, len(s.sent))
 	var paused time.Time
 	orders := h.orders(operatorKey(s.key.provider), now)
-	h.book.Caller(name, now).Use(now, func(state *budget.State, starts *budget.Starts) (changed bool) {
+	h.book.Caller(name, now).Use(now, func(state *budget.State, _ *budget.Starts) (changed bool) {
 		changed, _ = state.Obey(&orders, now)
 		if s.until.After(now) && s.said.After(state.Orders.Open) {
 			changed = state.Close(s.said, s.until, s.reason, budget.Told) || changed
@@ -159,9 +186,6 @@ func (h *home) plant(s *seed, now time.Time) error {
 		}
 		for model := range s.sent {
 			limits[model] = rulesOf(s.entry, s.key, model).Plan(state, now, policy.Activity{}).Limits
-		}
-		for _, at := range sent {
-			starts.Add(at, s.entry.Longest())
 		}
 		return changed
 	})

@@ -57,6 +57,31 @@ func TestSeedFillsWindows(t *testing.T) {
 	})
 }
 
+// Where the limiter has kept its windows, the log says only what had been
+// started: as evidence, and in no order.
+func TestRecallFillsNoWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &mapStore{}
+		p := paceline.Provider{Limits: paceline.Limits{MaxPerMinute: 2, Pacing: paceline.Burst, WindowSlack: -1}}
+		a := newRig(t, stub.Config{}, p)
+		a.Store = store
+		a.together(2)
+		b := newRig(t, stub.Config{}, p)
+		b.Store = store
+		log := throughJSON(t, a.logged())
+		slices.Reverse(log)
+		if err := b.Recall(slices.Values(log)); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.Status()[0].Sent60s; n != 2 {
+			t.Errorf("%d starts are remembered, want 2", n)
+		}
+		if got := b.chat(t.Context()); got.status != 200 || got.took != 0 {
+			t.Errorf("%d after %v", got.status, got.took)
+		}
+	})
+}
+
 // throughJSON is records as a log gives them back.
 func throughJSON(t *testing.T, records []paceline.Record) (out []paceline.Record) {
 	t.Helper()

@@ -249,6 +249,9 @@ func TestKilledWindow(t *testing.T) {
 			if n := meter.Counts(); n.Admitted != 5 {
 				t.Errorf("the provider has seen %+v", n)
 			}
+			if said := stats(t, p); !strings.Contains(said, `"sent_60s":5`) {
+				t.Errorf("what was sent before counts as evidence no more: %s", said)
+			}
 			if said := p.said.String(); (lost != "") != strings.Contains(said, "rebuilt from the log") {
 				t.Errorf("it says: %s", said)
 			}

@@ -219,9 +219,7 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.history.Declare(d.transport.Providers)
-	if fresh {
-		d.seed()
-	}
+	d.seed(fresh)
 	d.takePlaces()
 	d.inherit(ctx)
 	return nil

@@ -83,18 +83,23 @@ func (d *daemon) store() budget.Store {
 // seedSince is the longest window there is, with its slack.
 const seedSince = 25 * time.Hour
 
-// seed counts again what the log says was sent.
-func (d *daemon) seed() {
+// seed counts again what the log says was sent, where the limiter does not know
+// it; else only what the evidence of the next refusals needs.
+func (d *daemon) seed(fresh bool) {
 	r, err := history.OpenReader(d.Home.Log())
 	if err != nil {
 		return // there was none, or openHistory has said so
 	}
 	defer r.Close()
+	sow, since := d.transport.Seed, seedSince
+	if !fresh {
+		sow, since = d.transport.Recall, longest(d.transport.Providers)
+	}
 	rows := 0
-	err = d.transport.Seed(func(yield func(paceline.Record) bool) {
-		for rec, err := range r.Records(context.Background(), history.Query{Since: time.Now().Add(-seedSince)}) {
+	err = sow(func(yield func(paceline.Record) bool) {
+		for rec, err := range r.Records(context.Background(), history.Query{Since: time.Now().Add(-since)}) {
 			if err != nil {
-				d.Logger.Warn("the log could not be read whole: windows may be less full than they are", "error", err)
+				d.Logger.Warn("the log could not be read whole: less is known than was sent", "error", err)
 				return
 			}
 			rows++
@@ -106,9 +111,20 @@ func (d *daemon) seed() {
 	if err != nil {
 		d.Logger.Warn("what was sent before could not be counted again", "error", err)
 	}
-	if rows > 0 {
+	if fresh && rows > 0 {
 		d.Logger.Warn("the journal was missing or damaged: windows and pauses were rebuilt from the log", "rows", rows)
 	}
+}
+
+// longest is the longest window that entries declare, a minute at least.
+func longest(ps []paceline.Provider) time.Duration {
+	most := time.Minute
+	for _, p := range ps {
+		if p, err := p.Complete(); err == nil {
+			most = max(most, p.Longest())
+		}
+	}
+	return most
 }
 
 // keepPlaces writes the places in line of those who were sent away.

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/paceline-proxy/paceline"
-	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/internal/config"
 )
 
@@ -51,26 +50,22 @@ func compile(c *config.Config, homeToken string) (*state, error) {
 	}
 	known := paceline.BuiltIn()
 	add := func(p config.Provider, listed bool) {
+		var err error
+		if p.Provider, err = p.Complete(); err != nil {
+			errs = append(errs, err)
+			return
+		}
 		base, err := url.Parse(p.BaseURL)
 		switch {
-		case err != nil || base.Host == "":
-			errs = append(errs, fmt.Errorf("provider %q: baseURL is not an absolute URL", p.Name))
+		case err != nil:
+			errs = append(errs, err)
 			return
 		case listed && (slices.Contains(reserved, p.Name) || isVersion(p.Name) || strings.HasPrefix(p.Name, "~")):
 			errs = append(errs, fmt.Errorf("provider %q: the proxy has another use for paths that begin so; give it another name", p.Name))
 			return
 		}
-		// As the Transport names those without a name.
-		p.Credentials = slices.Clone(p.Credentials)
-		for i := range p.Credentials {
-			if c := &p.Credentials[i]; c.Name == "" && i == 0 {
-				c.Name = p.Name
-			} else if c.Name == "" {
-				c.Name = fmt.Sprintf("%s-%d", p.Name, i+1)
-			}
-		}
 		host := base.Hostname()
-		u := &upstream{Provider: p, base: base, known: knownHost(known, host), shape: shapeOf(p.Dialect, host), listed: listed}
+		u := &upstream{Provider: p, base: base, known: knownHost(known, host), shape: shapeOf(p.Dialect), listed: listed}
 		ip, err := netip.ParseAddr(host)
 		u.local = loopbackName(host) || err == nil && (ip.IsLoopback() || ip.IsPrivate())
 		s.upstreams[p.Name] = u
@@ -79,14 +74,6 @@ func compile(c *config.Config, homeToken string) (*state, error) {
 		add(config.Provider{Provider: p}, false)
 	}
 	for _, p := range c.Providers {
-		if i := slices.IndexFunc(known, func(b paceline.Provider) bool { return b.Name == p.Name }); i >= 0 {
-			if p.BaseURL == "" {
-				p.BaseURL = known[i].BaseURL
-			}
-			if p.Dialect == "" {
-				p.Dialect = known[i].Dialect
-			}
-		}
 		add(p, true)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -120,12 +107,9 @@ const (
 	gemini
 )
 
-// shapeOf is the shape of a provider's errors.
-func shapeOf(named, host string) shape {
-	if named == "" {
-		named = dialect.ByHost(host).Name
-	}
-	switch named {
+// shapeOf is the shape of the errors of a dialect.
+func shapeOf(dialect string) shape {
+	switch dialect {
 	case "anthropic":
 		return anthropic
 	case "gemini":
