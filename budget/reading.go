@@ -18,6 +18,7 @@ type Reading struct {
 	// latest last: what others took, and what is not understood of the charging.
 	Drops []float64 `json:"drops,omitempty"`
 	Fill  Fill      `json:"fill,omitzero"`
+	Late  Late      `json:"late,omitzero"`
 }
 
 const (
@@ -36,10 +37,11 @@ type Observation struct {
 	Buckets []dialect.Snapshot
 }
 
-// Observe keeps the buckets one answer reported: of one bucket the reading of
-// the request sent last stands, of one instant the smaller remaining. starts
-// is the log that the request is in.
+// Observe keeps the buckets one answer reported: of one bucket the latest
+// reading stands, of readings of about the same instant the one that leaves
+// less. starts is the log that the request is in.
 func (s *State) Observe(starts *Starts, o Observation) {
+	starts.answer(o.Sent)
 	for _, b := range o.Buckets {
 		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
 		i := s.find(b)
@@ -49,7 +51,13 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		}
 		old := &s.Readings[i]
 		if o.Admitted {
-			old.Fill = old.Fill.after(r)
+			old.Late = old.Late.after(*old, r, starts, o.Own)
+		}
+		r.Late = old.Late
+		told := r.Recovery.At
+		r.Recovery.At = r.recovers()
+		if o.Admitted {
+			old.Fill = old.Fill.after(r, told)
 		}
 		r.Fill = old.Fill
 		if r.stands(*old, starts, o.Head) {
@@ -81,22 +89,18 @@ func (s *State) find(b dialect.Snapshot) int {
 	})
 }
 
-// transit is how much longer one request may be on its way than another: of
-// those sent within it nobody knows which came first.
-const transit = 2 * time.Second
-
 // stands reports whether a reading stands in the place of an older one. Of
-// requests sent at about the same time, the one that leaves less does.
+// those of about the same instant, the one that leaves less does.
 func (r Reading) stands(old Reading, starts *Starts, now time.Time) bool {
-	if d := r.Sent.Sub(old.Sent).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
+	if d := r.asOf().Sub(old.asOf()).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
 		return r.supersedes(old)
 	}
-	return r.replay(starts, now, now) < old.replay(starts, now, now)
+	return r.replay(starts, now) < old.replay(starts, now)
 }
 
 func (r Reading) supersedes(old Reading) bool {
-	if !r.Sent.Equal(old.Sent) {
-		return r.Sent.After(old.Sent)
+	if !r.asOf().Equal(old.asOf()) {
+		return r.asOf().After(old.asOf())
 	}
 	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
 }
@@ -112,11 +116,11 @@ func same(a, b *int64) bool {
 // finds more than was expected counts as no drop, so that what others no longer
 // take is forgotten.
 func (r Reading) dropped(starts *Starts, next Reading, own Charge) []float64 {
-	if r.Remaining == nil || next.Remaining == nil || !next.Sent.After(r.Sent) || !r.lasts(next.Sent) {
+	at := next.asOf()
+	if r.Remaining == nil || next.Remaining == nil || !at.After(r.asOf()) || !r.lasts(at) {
 		return r.Drops
 	}
-	own1 := r.charge(own)
-	drop := r.replay(starts, next.Sent.Add(-1), next.Sent) - own1 - float64(*next.Remaining)
+	drop := r.from(starts, r.asOf(), at, false) - float64(*next.Remaining)
 	drops := append(slices.Clone(r.Drops), max(0, drop))
 	return drops[max(0, len(drops)-maxDrops):]
 }
