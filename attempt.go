@@ -254,7 +254,7 @@ func (a *attempt) learn() {
 			s.Unread--
 		}
 		l = c.rules.Learn(s, starts, policy.Answer{
-			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
+			Sent: a.grant.At, Booked: c.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {

@@ -48,6 +48,7 @@ type call struct {
 	attempts    int
 	queuedSince time.Time
 	queued      time.Duration // in line, over all attempts
+	booked      time.Time     // the instant that stands for the latest start alone
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
@@ -170,14 +171,12 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 }
 
 // started books a start, before the next in line may ask.
-// It returns the instant that stands for this start and no other.
-func (c *call) started(at time.Time) (booked time.Time) {
+func (c *call) started(at time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
-		c.rules.Started(s, booked)
+		c.booked = starts.Add(at, max(c.rules.Limits.Longest(), budget.Replayed), c.rules.Cost)
+		c.rules.Started(s, at)
 		return s.Probe.Needed // another process must not probe as well
 	})
-	return booked
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it
