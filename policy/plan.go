@@ -228,7 +228,8 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 		s.Probe.Sent, s.Probe.Changed = now, now
 	}
 	if s.Ramp.Left > 0 {
-		s.Ramp.Left--
+		// However slow it is, it does not end with a herd.
+		s.Ramp.Left, s.Ramp.Until = s.Ramp.Left-1, now.Add(rampFor)
 	}
 	r.use(s, now)
 }
@@ -237,7 +238,7 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 // follow one by one.
 func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
 	s.Probe = budget.Probe{Changed: now}
-	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: rampEvery}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(rampFor), Every: rampEvery}
 	r.endEpisode(s, now)
 }
 
