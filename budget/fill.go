@@ -75,8 +75,8 @@ func (f *Fill) step(r Reading) {
 	m := Mark{r.Sent, at, *r.Remaining}
 	past := f.Since
 	switch dt := r.Sent.Sub(past.Sent); {
-	case past.Sent.IsZero() || !r.Sent.Before(past.At):
-		f.Since = m
+	case past.Sent.IsZero() || past.At.Sub(r.Sent) < apart:
+		f.Since = m // another window, or nearly
 	case dt < apart || m.Remaining >= past.Remaining:
 		// Nothing to tell a step by.
 	case at.Sub(past.At).Abs() <= rounding:
