@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -42,6 +43,8 @@ type call struct {
 	turnedAway error // it is not to be sent
 	waiting    bool  // it is counted as waiting
 	observed   *Observed
+	shown      *Wait       // what OnWait was told last, nil while it does not wait
+	anyway     atomic.Bool // somebody wants it sent whatever the observed budgets say
 
 	tally       policy.Tally
 	unprocessed int // attempts
@@ -52,6 +55,18 @@ type call struct {
 	orRelease   bool
 	last        *refusal // what the latest attempt met
 	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
+}
+
+// requestID is the name that a request brings along, where it is one, else a new
+// one.
+func requestID(h http.Header) string {
+	id := first(h["X-Paceline-Request-Id"])
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) {
+		return newID()
+	}
+	return id
 }
 
 // newID names a request. Nobody has to be unable to guess it.
@@ -86,7 +101,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	e := to.entry
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
-		id: newID(), arrived: time.Now(), kind: e.dialect.KindOf(req),
+		id: requestID(req.Header), arrived: time.Now(), kind: e.dialect.KindOf(req),
 	}
 	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
