@@ -9,7 +9,7 @@ import (
 const bytesPerToken = 4
 
 // estimate is the usual Demand: what the request's JSON says of itself, and its
-// length for the input. Output is charged as produced.
+// length for the input.
 func estimate(r *http.Request, body []byte) Demand {
 	var d Demand
 	size := int64(len(body))

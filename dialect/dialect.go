@@ -34,6 +34,11 @@ type Dialect struct {
 	// empty where there is none. It is a secret: hash it before it leaves the
 	// process. nil: an API key in one of the usual places.
 	Credential func(h http.Header, u *url.URL) string
+	// Metering is what its limits are counted per, and how it charges.
+	Metering Metering
+	// Account returns whom the provider says that it meters, from an answer's
+	// headers, empty where they do not say. nil: it is never told.
+	Account func(h http.Header) string
 }
 
 // A Head is what is known of a response when its headers have arrived.
@@ -172,8 +177,13 @@ type Demand struct {
 	// Input and Output are tokens: an uncalibrated estimate of the input, and
 	// what the request lets the answer grow to (0: not said).
 	Input, Output int
-	// Reserves is true where the provider charges Output at admission.
-	Reserves bool
+	// Later is true for a request of a conversation that has begun: an answer of
+	// the model's, or a reference to one, is in it.
+	Later bool
+	// Conversation is what keeps the requests of one conversation together, as
+	// the client says it: a key of the provider's cache, or who asks. Empty
+	// where the client does not say.
+	Conversation string
 }
 
 // A Usage is what an answer said it cost, in tokens. CachedInput is the part of

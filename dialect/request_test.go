@@ -66,12 +66,9 @@ func TestDemandOf(t *testing.T) {
 		{"absurd numbers", `{"max_tokens":-5,"max_output_tokens":1e9,"max_completion_tokens":99999999999}`, "", false, 0},
 	} {
 		d := OpenAI.DemandOf(httptest.NewRequest("POST", "/v1/chat/completions", nil), []byte(c.body))
-		want := Demand{Model: c.model, Stream: c.stream, Input: len(c.body) / 4, Output: c.output, Reserves: true}
+		want := Demand{Model: c.model, Stream: c.stream, Input: len(c.body) / 4, Output: c.output}
 		if d != want {
 			t.Errorf("%s: %+v, want %+v", c.name, d, want)
-		}
-		if Anthropic.DemandOf(nil, []byte(c.body)).Reserves {
-			t.Errorf("%s: Anthropic does not charge output at admission", c.name)
 		}
 	}
 }
