@@ -1,16 +1,21 @@
 package dialect
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // Anthropic refills continuously, per minute, and shows remaining tokens in
 // whole thousands. Plans (unified.go) have windows of five hours and seven days
-// of which only a fraction is told.
+// of which only a fraction is told. What is read from its cache is free.
 var Anthropic = &Dialect{
-	Name:    "anthropic",
-	Hosts:   []string{"api.anthropic.com"},
-	Reports: true,
-	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets, recovery: FullAt}.read,
-	Demand:  estimate,
+	Name:     "anthropic",
+	Hosts:    []string{"api.anthropic.com"},
+	Reports:  true,
+	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets, recovery: FullAt}.read,
+	Demand:   estimate,
+	Metering: Metering{PerModel: true, Charges: Charging{CachedFree: true}},
+	Account:  func(h http.Header) string { return h.Get("Anthropic-Organization-Id") },
 }
 
 // anthropicFamilies are the prefixes of its headers, with what tells their

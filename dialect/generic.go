@@ -4,6 +4,7 @@ package dialect
 // alone do not tell a window, and nothing is assumed about how a bucket fills.
 var Generic = &Dialect{
 	Name:    "generic",
+	Names:   []string{"ietf"},
 	Reports: true,
 	Read:    reader{}.read,
 	Demand:  estimate,

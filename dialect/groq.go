@@ -1,0 +1,12 @@
+package dialect
+
+// Groq's names do not say that requests are counted by the day and tokens by the
+// minute. Both refill evenly. The requests of a minute, which refuse first, are
+// in no header, only in a sentence.
+var Groq = &Dialect{
+	Name:    "groq",
+	Hosts:   []string{"api.groq.com"},
+	Reports: true,
+	Read:    reader{requests: Day, tokens: Minute, recovery: FullAt}.read,
+	Demand:  estimate,
+}

@@ -1,0 +1,21 @@
+package dialect
+
+// Ollama answers 503 while its queue is full. Its cloud has plans, of a session
+// and a week, which only sentences name.
+var Ollama = &Dialect{
+	Name:   "ollama",
+	Hosts:  []string{"ollama.com", ".ollama.com"},
+	Read:   reader{judge: judgeOllama}.read,
+	Demand: estimate,
+}
+
+func judgeOllama(a *answer) (Class, string, bool) {
+	switch {
+	case a.status != 429 && a.status != 403 && a.status != 402:
+	case a.says("usage limit"):
+		return QuotaExhausted, "its message says that the plan's usage is spent", true
+	case a.says("requires a subscription", "upgrade for access"):
+		return Billing, "its message asks for a subscription", true
+	}
+	return "", "", false
+}

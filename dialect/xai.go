@@ -1,0 +1,19 @@
+package dialect
+
+// XAI spreads a minute's requests over its seconds. Credits that are used up are
+// told by a sentence, under two codes and two statuses.
+var XAI = &Dialect{
+	Name:    "xai",
+	Names:   []string{"x-ai", "grok"},
+	Hosts:   []string{"api.x.ai", ".api.x.ai"},
+	Reports: true,
+	Read:    reader{judge: judgeXAI}.read,
+	Demand:  estimate,
+}
+
+func judgeXAI(a *answer) (Class, string, bool) {
+	if (a.status == 403 || a.status == 429) && a.says("used all available credits", "monthly spending limit") {
+		return Billing, "its message says that credits are used up", true
+	}
+	return "", "", false
+}
