@@ -22,6 +22,19 @@ func (g *Gate) Renew(ctx context.Context, grant Grant, hold time.Duration) error
 	return nil
 }
 
+// Settle says what the request of a grant has cost so far in buckets of tokens,
+// where the limiter can settle. Nobody is woken by it.
+func (g *Gate) Settle(ctx context.Context, grant Grant, costs []limiter.Cost) error {
+	s, ok := g.limiter.(limiter.Settler)
+	if !ok || grant.Permit == "" || len(costs) == 0 {
+		return nil
+	}
+	if err := s.Settle(ctx, grant.Permit, costs); err != nil {
+		return fmt.Errorf("settling a cost: %w", err)
+	}
+	return nil
+}
+
 // Renews reports whether the limiter can prolong permits.
 func (g *Gate) Renews() bool {
 	_, ok := g.limiter.(limiter.Renewer)
