@@ -5,7 +5,7 @@ package budget
 // takes one.
 type Charge struct{ Tokens, Input, Output int }
 
-// most is the larger of two in each unit.
-func (c Charge) most(d Charge) Charge {
+// Most is the larger of two in each unit.
+func (c Charge) Most(d Charge) Charge {
 	return Charge{max(c.Tokens, d.Tokens), max(c.Input, d.Input), max(c.Output, d.Output)}
 }

@@ -91,9 +91,7 @@ func (rs Ratios) Of(model string, later bool, estimated Charge) Charge {
 // Largest is the most that one request of any kind was charged.
 func (rs Ratios) Largest() (c Charge) {
 	for _, r := range rs {
-		c.Tokens = max(c.Tokens, r.Largest.Tokens)
-		c.Input = max(c.Input, r.Largest.Input)
-		c.Output = max(c.Output, r.Largest.Output)
+		c = c.Most(r.Largest)
 	}
 	return c
 }
@@ -165,7 +163,7 @@ func (rs Ratios) merge(other Ratios) Ratios {
 		if r := m.find(o.Model, o.Later); r == nil {
 			m = append(m, o)
 		} else if o.Changed.After(r.Changed) {
-			o.Largest = o.Largest.most(r.Largest)
+			o.Largest = o.Largest.Most(r.Largest)
 			*r = o
 		}
 	}

@@ -14,7 +14,6 @@ package gate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -261,15 +260,14 @@ func holdsOf(limits []limiter.Limit) (keys []string) {
 	return keys
 }
 
-// Release ends a grant: it settles what the request has cost, gives back the
-// places and wakes the lines that may have waited for either, the
-// longest-waiting first. freed is whether the provider, too, has one request
-// less to work on: a refused one never took a place there.
-func (g *Gate) Release(ctx context.Context, grant Grant, freed bool, costs ...limiter.Cost) error {
-	err := g.Settle(ctx, grant, costs)
+// Release gives back what a grant holds and wakes the lines that may have
+// waited for it, the longest-waiting first. freed is whether the provider, too,
+// has one request less to work on: a refused one never took a place there.
+func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
+	var err error
 	if grant.Permit != "" {
-		if e := g.limiter.Release(ctx, grant.Permit); e != nil {
-			err = errors.Join(err, fmt.Errorf("releasing a permit: %w", e))
+		if err = g.limiter.Release(ctx, grant.Permit); err != nil {
+			err = fmt.Errorf("releasing a permit: %w", err)
 		}
 	}
 	g.mu.Lock()
@@ -289,8 +287,15 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool, costs ...li
 		}
 		g.drop(l)
 	}
+	g.giveBack(grant, now)
+	return err
+}
+
+// giveBack wakes the lines that may have waited for what a grant held. The lock
+// is held.
+func (g *Gate) giveBack(grant Grant, now time.Time) {
 	if len(grant.holds) == 0 {
-		return err
+		return
 	}
 	var woken []*line
 	for _, l := range g.lines {
@@ -300,7 +305,6 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool, costs ...li
 	}
 	slices.SortFunc(woken, func(a, b *line) int { return a.head(now).compare(b.head(now)) })
 	wakeInTurn(woken, now)
-	return err
 }
 
 // Wake has the head of a line look again, after what its plan is made from
