@@ -157,10 +157,10 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	}
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
 		c.calibrate(s)
-		p = c.rules.Plan(s, now, a)
+		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})
 	if open {
@@ -175,7 +175,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 func (c *call) started(at time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest())
+		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
 		return s.Probe.Needed // another process must not probe as well
 	})
 }

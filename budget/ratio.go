@@ -178,3 +178,8 @@ func (rs Ratios) newest() Ratios {
 	slices.SortStableFunc(rs, func(a, b Ratio) int { return b.Changed.Compare(a.Changed) })
 	return rs[:mostRatios]
 }
+
+// Most is the larger of two charges in each unit.
+func (c Charge) Most(d Charge) Charge {
+	return Charge{max(c.Tokens, d.Tokens), max(c.Input, d.Input), max(c.Output, d.Output)}
+}
