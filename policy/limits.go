@@ -182,17 +182,17 @@ func (l Limits) DeclaresRate() bool { return l.DeclaresRequests() || l.DeclaresT
 // DeclaresRequests reports whether any rate of requests is declared.
 func (l Limits) DeclaresRequests() bool {
 	return l.MaxPerSecond > 0 || l.MaxPerMinute > 0 || l.MaxPerHour > 0 || l.MaxPerDay > 0 ||
-		slices.ContainsFunc(l.Windows, Window.ofRequests)
+		slices.ContainsFunc(l.Windows, func(w Window) bool { return !w.OfTokens() })
 }
 
 // DeclaresTokens reports whether any rate of tokens is declared.
 func (l Limits) DeclaresTokens() bool {
 	return l.MaxTokensPerMinute > 0 || l.MaxTokensPerDay > 0 || l.MaxInputTokensPerMinute > 0 || l.MaxOutputTokensPerMinute > 0 ||
-		slices.ContainsFunc(l.Windows, func(w Window) bool { return !w.ofRequests() })
+		slices.ContainsFunc(l.Windows, Window.OfTokens)
 }
 
-// ofRequests reports whether a window counts requests.
-func (w Window) ofRequests() bool { return w.Unit == "" || w.Unit == Requests }
+// OfTokens reports whether a window counts tokens, and not requests.
+func (w Window) OfTokens() bool { return w.Unit != "" && w.Unit != Requests }
 
 // Longest is the longest declared window, for those who keep evidence.
 func (l Limits) Longest() time.Duration {
@@ -206,7 +206,7 @@ func (l Limits) Longest() time.Duration {
 // Exceeded reports whether the starts counted by within, in spans of each
 // declared window, go beyond a configured rate of requests.
 func (l Limits) Exceeded(within func(per time.Duration) int) bool {
-	return slices.ContainsFunc(l.windows(), func(w Window) bool { return w.ofRequests() && within(w.Per) > w.Calls })
+	return slices.ContainsFunc(l.windows(), func(w Window) bool { return !w.OfTokens() && within(w.Per) > w.Calls })
 }
 
 // windows returns every declared window. Slack is what is to be added to Per.
@@ -295,7 +295,7 @@ func rate(bucket string, n float64, per, slack time.Duration) limiter.Limit {
 func (l Limits) interval(k float64) time.Duration {
 	var longest time.Duration
 	for _, w := range l.windows() {
-		if w.ofRequests() && w.Per <= time.Minute {
+		if !w.OfTokens() && w.Per <= time.Minute {
 			longest = max(longest, share(w, k))
 		}
 	}
@@ -308,7 +308,7 @@ func (l Limits) tightest(k float64) time.Duration {
 	if every := l.interval(k); every > 0 {
 		return every
 	}
-	ws := slices.DeleteFunc(l.windows(), func(w Window) bool { return !w.ofRequests() })
+	ws := slices.DeleteFunc(l.windows(), Window.OfTokens)
 	if len(ws) == 0 {
 		return 0
 	}
