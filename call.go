@@ -156,9 +156,9 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	}
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
-		p = c.rules.Plan(s, now, a)
+		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})
 	if open {
@@ -173,7 +173,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 func (c *call) started(at time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest())
+		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
 		return s.Probe.Needed // another process must not probe as well
 	})
 }
