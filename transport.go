@@ -86,12 +86,19 @@ type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
 	// Credential is the name of one of the entry's Credentials, whose key
-	// replaces the request's own. Empty: as sent.
+	// replaces the request's own, or [Any]. Empty: as sent.
 	Credential string
 	// Model replaces the "model" of a JSON body that asks for inference, and
 	// nothing else of it. Empty: as sent.
 	Model string
 }
+
+// Any is the Credential of a [Route] that leaves the choice to the Transport: of
+// the entry's Credentials the one with the most left. It is made anew for every
+// attempt, and for a request in line once its key is paused or another could
+// start it sooner. A conversation (X-Paceline-Run, else what the body says of
+// it) stays with its key while that is open.
+const Any = "*"
 
 // RoundTrip sends one request, as often and as late as the provider's limits
 // ask for. It is the one path of every request.
@@ -146,6 +153,7 @@ type destination struct {
 	entries *entries
 	entry   *entry
 	with    *configured // nil: the request's own credential
+	any     bool        // with is chosen of several
 	model   string      // empty: the request's own
 }
 
