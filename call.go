@@ -37,6 +37,7 @@ type call struct {
 	caller     *budget.Caller
 	rules      policy.Rules
 	payload    *payload
+	calibrated bool // something depends on what it costs
 	lane       string
 	held       int64 // bytes of its body that are counted
 	turnedAway error // it is not to be sent
@@ -158,6 +159,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	open := false
 	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
+		c.calibrate(s)
 		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})

@@ -95,6 +95,7 @@ func (s *State) sane(now time.Time) {
 		}
 	}
 	s.Readings = kept
+	s.Ratios = s.Ratios.sane(now)
 }
 
 // Merge joins what two processes know of one key: the longer pause, and of
@@ -118,6 +119,7 @@ func Merge(a, b State) State {
 	for _, r := range b.Readings {
 		m.Observe(r.Sent, []dialect.Snapshot{r.Snapshot})
 	}
+	m.Ratios = a.Ratios.merge(b.Ratios)
 	return m
 }
 

@@ -82,12 +82,13 @@ type Ask struct {
 
 // A Grant is the leave to send one request. It must be released.
 type Grant struct {
-	// Permit is what to renew, empty where the grant holds no place.
+	// Permit is what to renew and to settle, empty where the grant holds no
+	// place and has nothing to settle.
 	Permit string
 	At     time.Time
 	key    string
 	client string
-	places []string // buckets in which it holds a place
+	holds  []string // buckets of which it may give something back
 }
 
 // Enter stands in line until the request may be started. It returns
@@ -149,7 +150,7 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	activity.Background = a.Priority == Background
 	limits := a.Plan(now, activity).Limits
 	if d, err := g.limiter.Acquire(ctx, limiter.Request{Key: a.Key, Limits: limits, Hold: a.Hold}); err == nil && d.Granted {
-		grant.Permit, grant.places = d.Permit, placesOf(limits)
+		grant.Permit, grant.holds = d.Permit, holdsOf(limits)
 	}
 	a.Started(now)
 	return grant
@@ -195,7 +196,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		at := time.Now() // the answer may have taken its time
 		g.started(l, w, at)
 		w.ask.Started(at)
-		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, places: placesOf(plan.Limits)}, true, time.Time{}, nil
+		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, holds: holdsOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
@@ -218,7 +219,8 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		if f.Cause == limiter.Throttle {
 			to.pause = at
 		}
-		if f.Cause != limiter.Concurrent { // of a place it is the latest instant
+		// Places and tokens may be given back before.
+		if f.Cause != limiter.Concurrent && !counts(plan.Limits, f.Key) {
 			to.firm = later(to.firm, at)
 		}
 	}
@@ -241,10 +243,17 @@ func names(limits []limiter.Limit, bucket string) bool {
 	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket })
 }
 
-// placesOf names the buckets in which a grant of these limits holds a place.
-func placesOf(limits []limiter.Limit) (keys []string) {
+// counts reports whether a bucket is one of tokens, in which a request counts
+// with a cost that may yet change.
+func counts(limits []limiter.Limit, bucket string) bool {
+	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket && l.Cost > 0 })
+}
+
+// holdsOf names the buckets in which a grant of these limits holds a place or
+// counts with a cost that can be settled.
+func holdsOf(limits []limiter.Limit) (keys []string) {
 	for _, l := range limits {
-		if l.Concurrent > 0 {
+		if l.Concurrent > 0 || l.Cost > 0 {
 			keys = append(keys, l.Key)
 		}
 	}
@@ -278,18 +287,24 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 		}
 		g.drop(l)
 	}
-	if len(grant.places) == 0 {
-		return err
+	g.giveBack(grant, now)
+	return err
+}
+
+// giveBack wakes the lines that may have waited for what a grant held. The lock
+// is held.
+func (g *Gate) giveBack(grant Grant, now time.Time) {
+	if len(grant.holds) == 0 {
+		return
 	}
 	var woken []*line
 	for _, l := range g.lines {
-		if l.lacks(grant.places) && l.head(now) != nil {
+		if l.lacks(grant.holds) && l.head(now) != nil {
 			woken = append(woken, l)
 		}
 	}
 	slices.SortFunc(woken, func(a, b *line) int { return a.head(now).compare(b.head(now)) })
 	wakeInTurn(woken, now)
-	return err
 }
 
 // Wake has the head of a line look again, after what its plan is made from

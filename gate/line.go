@@ -59,7 +59,7 @@ func (b block) earliest(n int, now time.Time) time.Time {
 	}
 	wait := time.Duration(0)
 	for _, l := range b.limits {
-		if l.Calls > 0 {
+		if l.Calls > 0 && l.Cost == 0 { // tokens may be given back
 			wait = max(wait, l.Per*min(time.Duration(n/l.Calls), math.MaxInt64/l.Per))
 		}
 	}
@@ -313,12 +313,12 @@ func wakeInTurn(lines []*line, now time.Time) {
 	}
 }
 
-// lacks reports whether what blocks the line is a place in one of these
-// buckets. Lanes that sleep for one wake.
-func (l *line) lacks(places []string) bool {
-	found := l.block.lacks(places)
+// lacks reports whether what blocks the line is a place or tokens of one of
+// these buckets. Lanes that sleep for one wake.
+func (l *line) lacks(held []string) bool {
+	found := l.block.lacks(held)
 	for _, a := range l.lanes {
-		if a.block.lacks(places) {
+		if a.block.lacks(held) {
 			a.block, found = block{}, true
 		}
 	}
