@@ -106,10 +106,14 @@ func configure(e *entry, cs []Credential) []configured {
 	return out
 }
 
-// credential finds a configured credential by its name, nil for none.
+// credential finds a configured credential by its name, nil for none. Of any the
+// first is as good as another, until one is chosen.
 func (e *entry) credential(name string) (*configured, error) {
-	if name == "" {
+	switch {
+	case name == "":
 		return nil, nil
+	case name == Any && len(e.keys) > 0:
+		return &e.keys[0], nil
 	}
 	for i := range e.keys {
 		if e.keys[i].Name == name {
@@ -131,9 +135,12 @@ func (c *call) identify() (id string) {
 		c.account, c.credential = c.entry.Account, c.home.credentialName(c.entry.Name, id)
 		return id
 	}
-	c.account, c.credential = orElse(who.Account, c.entry.Account), who.Name
+	c.account, c.credential = c.entry.accountOf(who), who.Name
 	return who.id
 }
+
+// accountOf is the account of a configured credential, empty where none is said.
+func (e *entry) accountOf(k *configured) string { return orElse(k.Account, e.Account) }
 
 // keyOf finds a configured credential by its id, nil for none.
 func (e *entry) keyOf(id string) *configured {

@@ -76,6 +76,8 @@ type Transport struct {
 	entries atomic.Pointer[entries]
 	err     error // with the declarations, where entries is nil
 
+	conversations conversations
+
 	room    room
 	waiting atomic.Int64 // requests that wait
 	held    atomic.Int64 // bytes of bodies kept
@@ -183,7 +185,7 @@ func (t *Transport) route(req *http.Request) (d destination, err error) {
 	if err != nil {
 		return d, err
 	}
-	d.model = r.Model
+	d.model, d.any = r.Model, r.Credential == Any
 	if d.with, err = d.entry.credential(r.Credential); d.with != nil && (!d.entry.serves(req.URL) || d.entry.base.Scheme != req.URL.Scheme) {
 		err = fmt.Errorf("paceline: a key of %s goes to %s alone, not to %s", d.entry.Name, d.entry.base.Host, req.URL.Host)
 	}
@@ -211,9 +213,15 @@ func (c *call) enter() (grant gate.Grant, err error) {
 		return c.observe(), nil
 	}
 	c.queuedSince = time.Now()
-	ask := c.ask()
-	ask.Stop = stop
-	grant, err = c.home.gate.Enter(c.ctx, ask)
+	if c.attempts > 0 {
+		c.rechoose(c.queuedSince)
+	}
+	for again := true; again; {
+		ask := c.ask()
+		ask.Stop = stop
+		grant, err = c.home.gate.Enter(c.ctx, ask)
+		again = c.goesElsewhere(err)
+	}
 	c.queued += time.Since(c.queuedSince)
 	if c.waiting {
 		c.waiting = false
@@ -223,6 +231,17 @@ func (c *call) enter() (grant gate.Grant, err error) {
 		c.keepPlace()
 	}
 	return grant, err
+}
+
+// goesElsewhere reports whether a call that its line has not let through goes to
+// another.
+func (c *call) goesElsewhere(err error) bool {
+	if err == gate.ErrElsewhere {
+		c.rechoose(time.Now())
+		return true
+	}
+	refused, ok := errors.AsType[*gate.Refused](err)
+	return ok && (refused.Reason == gate.Pause || refused.Reason == gate.Quota || refused.Reason == gate.Deadline) && c.barred(refused.Until)
 }
 
 // keepsPlace reports whether who leaves the line for a reason may come again:
@@ -236,7 +255,7 @@ func keepsPlace(err error) bool {
 
 // ask is what the gate is asked for the next attempt.
 func (c *call) ask() gate.Ask {
-	return gate.Ask{
+	ask := gate.Ask{
 		Key:          c.name,
 		Priority:     c.manners.priority,
 		Client:       c.manners.client,
@@ -253,6 +272,15 @@ func (c *call) ask() gate.Ask {
 		Plan:         c.plan,
 		Started:      c.started,
 	}
+	if c.any {
+		ask.Elsewhere = c.elsewhere
+	}
+	for _, k := range c.choices {
+		if k.name != c.name {
+			ask.Others = append(ask.Others, k.name)
+		}
+	}
+	return ask
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed
@@ -287,22 +315,26 @@ func (c *call) handsBack(err error) bool {
 // unsent answers a request that did not get through the gate.
 func (c *call) unsent(err error) (*http.Response, error) {
 	refused, ok := errors.AsType[*gate.Refused](err)
-	switch {
-	case c.ctx.Err() != nil:
+	if c.ctx.Err() != nil {
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.handsBack(err):
+	}
+	var held *refusal // of the pause that it met
+	if ok && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
+		held = c.home.holding(c.name, time.Now())
+	}
+	switch {
+	case c.handsBack(err) && (c.last == nil || held == nil || c.lastOf == c.name):
 		if c.last != nil {
 			return c.last.response(c, true), nil
 		}
 		return c.trouble.unanswered()
+	case held != nil:
+		c.logUnsent(held.status, refused)
+		return held.rest(c, refused), nil
 	case !ok:
 		c.logUnsent(0, err)
 		return nil, fmt.Errorf("paceline: %w", err)
-	}
-	if held := c.home.holding(c.name, time.Now()); held != nil && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
-		c.logUnsent(held.status, refused)
-		return held.rest(c, refused), nil
 	}
 	res := synthetic(c, refused)
 	c.logUnsent(res.StatusCode, refused)
