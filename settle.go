@@ -88,9 +88,10 @@ func (a *attempt) release(running bool, charge budget.Charge) {
 		return
 	}
 	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
-	c.home.holdPlaces(c.name, 1)
+	key := c.name // it may be another when the place is given back
+	c.home.holdPlaces(key, 1)
 	time.AfterFunc(hold, func() {
-		c.home.holdPlaces(c.name, -1)
+		c.home.holdPlaces(key, -1)
 		a.free(ctx)
 	})
 }

@@ -14,6 +14,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ type Gate struct {
 	sweepAt  int    // how many lines are too many not to look at
 	released uint64 // counts releases
 	joined   uint64 // numbers the waiters, for arrivals of one instant
+	roaming  int    // waiters that may go to another line
 }
 
 // New returns a gate in front of a limiter.
@@ -84,7 +86,18 @@ type Ask struct {
 	Plan func(now time.Time, a policy.Activity) policy.Plan
 	// Started is told of the grant before anyone else of the line may ask.
 	Started func(at time.Time)
+	// Others are other caller keys under which the request may be made instead.
+	// Where there are any, Elsewhere is asked after each ask that was not
+	// granted: whether to leave this line with ErrElsewhere, and if not, when to
+	// look again at the latest (zero for whenever). until is when the line asks
+	// again, zero where no clock tells.
+	Others    []string
+	Elsewhere func(now, until time.Time) (leave bool, again time.Time)
 }
+
+// ErrElsewhere is what a request leaves a line with that does better in
+// another.
+var ErrElsewhere = errors.New("another line is shorter")
 
 // A Grant is the leave to send one request. It must be released.
 type Grant struct {
@@ -112,14 +125,15 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, err
 	}
 	l := g.join(w)
-	var until time.Time // zero: until somebody wakes us
+	var until, again time.Time // zero: until somebody wakes us
 	for {
 		now := time.Now()
 		g.age(l, w, now)
 		if !until.After(now) { // else its lane may sleep by this alarm
 			until = time.Time{}
 		}
-		if turn, seen := g.beginAsk(l, w); turn {
+		turn, seen := g.beginAsk(l, w)
+		if turn {
 			grant, granted, next, err := g.ask(ctx, l, w, seen)
 			leaves := err != nil || granted
 			g.endAsk(l, w, leaves)
@@ -131,10 +145,17 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			g.leave(l, w)
 			return Grant{}, err
 		}
-		if w.ask.Waiting != nil {
-			w.ask.Waiting(g.waiting(l, w))
+		if a.Elsewhere != nil && (turn || !again.IsZero() && !again.After(now)) {
+			var leave bool
+			if leave, again = a.Elsewhere(now, until); leave {
+				g.leave(l, w)
+				return Grant{}, ErrElsewhere
+			}
 		}
-		if err := w.sleep(ctx, until); err != nil {
+		if a.Waiting != nil {
+			a.Waiting(g.waiting(l, w))
+		}
+		if err := w.sleep(ctx, sooner(until, again)); err != nil {
 			g.explain(l, w, err)
 			g.leave(l, w)
 			return Grant{}, err
@@ -298,7 +319,21 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 		g.drop(l)
 	}
 	g.giveBack(grant, now)
+	g.rouse(grant.key, now)
 	return err
+}
+
+// rouse has those look who may go to a line that nobody waits in. The lock is
+// held.
+func (g *Gate) rouse(key string, now time.Time) {
+	if l := g.lines[key]; g.roaming == 0 || l != nil && l.length() > 0 {
+		return
+	}
+	for _, l := range g.lines {
+		if w := l.head(now); w != nil && slices.Contains(w.ask.Others, key) {
+			w.look()
+		}
+	}
 }
 
 // giveBack wakes the lines that may have waited for what a grant held. The lock
@@ -330,6 +365,7 @@ func (g *Gate) Wake(key string) {
 		}
 		l.wakeHead(time.Now())
 	}
+	g.rouse(key, time.Now())
 }
 
 // Activity is what the line of a caller key is doing.

@@ -99,6 +99,9 @@ func (g *Gate) join(w *waiter) *line {
 	l := g.line(w.ask.Key)
 	g.joined++
 	w.seq = g.joined
+	if w.ask.Others != nil {
+		g.roaming++
+	}
 	l.add(w)
 	return l
 }
@@ -130,6 +133,9 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	}
 	if w.unjudged {
 		l.unjudged--
+	}
+	if w.ask.Others != nil {
+		g.roaming--
 	}
 	l.remove(w)
 	l.refresh(now)

@@ -207,15 +207,14 @@ func provider(p *Provider) kind {
 }
 
 func credential(c *paceline.Credential) kind {
-	var weight int
 	return object{fields: []field{
 		{name: "name", kind: text[string]{&c.Name, "a name", clientName}, def: "the provider's, with a number",
 			doc: "What the log and status call it."},
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by what is left of them",
-			doc: "How much of the work it gets."},
+		{name: "weight", kind: number(&c.Weight, 1, 1000), def: "1",
+			doc: "How much of the work it gets beside keys with as much left, or of which nothing is known yet."},
 	}}
 }
 
