@@ -20,7 +20,10 @@ type Dialect struct {
 	// BaseURL is where the provider is reached; with it, there is a built-in
 	// entry of this name.
 	BaseURL string
-	// Hosts whose requests speak this dialect when nobody says otherwise.
+	// Names are others that people write for it: "azure-openai".
+	Names []string
+	// Hosts whose requests speak this dialect when nobody says otherwise: a name,
+	// ".domain" for those below it, or one with a star for a part.
 	Hosts []string
 	// Reports is true where ordinary answers carry budgets.
 	Reports bool
@@ -151,6 +154,13 @@ type Snapshot struct {
 	Recovery  Recovery `json:"recovery"`
 	// Rounding is how far off Remaining may be because the provider rounds.
 	Rounding int64 `json:"rounding,omitempty"`
+	// Percent is true where only the part that is spent is told, as of a
+	// subscription's windows: Unit is a stand-in then, and the bucket gives no
+	// floor and no spacing. Remaining is 0 where the window refuses or all of it
+	// is spent, else nil.
+	Percent bool `json:"percent,omitempty"`
+	// Used is that part, from 0; above 1 it is overdrawn. nil is not said.
+	Used *float64 `json:"used,omitempty"`
 }
 
 // Empty reports whether the snapshot says nothing is left.
@@ -159,7 +169,9 @@ func (s Snapshot) Empty() bool { return s.Remaining != nil && *s.Remaining <= 0 
 // A Recovery is how a bucket fills again.
 type Recovery struct {
 	Kind Recovers `json:"kind,omitempty"`
-	// At is the instant of a FullAt or StepAt, on our clock.
+	// At is the instant of a FullAt, StepAt or ResetAt, on our clock. Beside a
+	// rate it is the reset that was told as well. It may stand beside an unknown
+	// kind: a reset of "now" under an empty bucket was told, and proves nothing.
 	At time.Time `json:"at,omitzero"`
 	// PerSecond is the rate of a Continuous recovery.
 	PerSecond float64 `json:"per_second,omitempty"`

@@ -27,6 +27,7 @@ func familyBuckets(a *answer, prefixes []string) []bucket {
 		if b == nil {
 			b = &bucket{}
 			b.Unit, b.Window, b.Scope, b.long = n.unit, n.window, n.scope, n.long
+			b.told, b.plain = n.told, suffix == ""
 			b.firm = n.long
 			if groups == nil {
 				groups = make(map[string]*bucket)
@@ -77,7 +78,7 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 		c, window := readLimitLines(lines)
 		b.limit, b.garbled = c, b.garbled || !c.said
 		if window.name != "" {
-			b.Window, b.long = window.name, window.long
+			b.Window, b.long, b.told = window.name, window.long, true
 		}
 	case "remaining":
 		c := smallest(lines)
@@ -90,7 +91,7 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 	case "renewalperiod":
 		if c := smallest(lines); c.said {
 			if w := seconds(c.n); w.name != "" {
-				b.Window, b.long = w.name, w.long
+				b.Window, b.long, b.told = w.name, w.long, true
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // OpenAI refills continuously: a reset is the time until the bucket is full,
 // not until the next request fits. A request is charged for what it allows when
-// it is admitted.
+// it is admitted. Its subscriptions (codex.go) are read as well.
 var OpenAI = &Dialect{
 	Name:    "openai",
 	BaseURL: "https://api.openai.com/v1",
@@ -27,19 +27,15 @@ var OpenAI = &Dialect{
 // openaiBudgets are minutes, but for requests that are metered by the day: the
 // names do not say which, the numbers do.
 func openaiBudgets(a *answer) []bucket {
-	buckets := familyBuckets(a, familyPrefixes)
+	buckets := windowed(familyBuckets(a, familyPrefixes), Minute, Minute)
 	for i := range buckets {
 		b := &buckets[i]
-		b.firm = false
-		if b.Window != Unknown {
-			continue
-		}
-		b.Window = Minute
-		if b.Unit == Requests && b.refillsInADay() {
+		if b.Unit == Requests && b.Window == Minute && b.refillsInADay() {
 			b.Window, b.long = Day, true
 		}
+		b.firm = false
 	}
-	return buckets
+	return append(buckets, codexBudgets(a)...)
 }
 
 // refillsInADay is true where a bucket that fills evenly takes about a day from

@@ -12,15 +12,27 @@ type reader struct {
 	// judge decides a class where the provider has words or codes of its own;
 	// false leaves it to the shared rules.
 	judge func(*answer) (class Class, why string, ok bool)
+	// hidden tells a refusal under a status of success by the provider's headers.
+	hidden func(*answer) bool
 	// budgets reads the provider's own headers. nil: the common families.
 	budgets func(*answer) []bucket
+	// requests and tokens are the windows of buckets whose names say none.
+	requests, tokens string
 	// recovery is how the provider's buckets fill. "": not known.
 	recovery Recovers
+	// fixed: the windows behind its IETF fields turn as a whole, so that t is when
+	// all is there again, not when there is more.
+	fixed bool
+	// waits are headers of its own that state a wait in seconds.
+	waits []string
+	// concurrent: a refusal for a rate is about requests that run at once.
+	concurrent bool
 }
 
 // read is a Dialect's Read.
 func (p reader) read(h Head, body []byte) Reading {
 	a := newAnswer(h, body)
+	a.refused = a.refused || p.hidden != nil && p.hidden(a)
 	buckets, concurrent := p.buckets(a)
 	var r Reading
 	if !a.refused {
@@ -34,7 +46,7 @@ func (p reader) read(h Head, body []byte) Reading {
 	r.Class, r.Concurrent, r.Why = p.class(a)
 	limited := r.Class == RateLimited || r.Class == QuotaExhausted
 	if r.Class == RateLimited {
-		r.Concurrent = r.Concurrent || concurrent || a.namesConcurrency()
+		r.Concurrent = r.Concurrent || concurrent || p.concurrent || a.namesConcurrency()
 		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge)
 	}
 	if r.Class == RateLimited && !r.TooLarge {
@@ -58,7 +70,7 @@ func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
 	if p.budgets != nil {
 		out = p.budgets(a)
 	} else {
-		out = familyBuckets(a, familyPrefixes)
+		out = windowed(familyBuckets(a, familyPrefixes), p.requests, p.tokens)
 	}
 	kind := p.recovery
 	if kind == UnknownRecovery {
@@ -66,8 +78,11 @@ func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
 	}
 	out = settled(a, out, kind)
 	standard, concurrent := ietfBuckets(a)
-	// t is when there is more, not when there is all.
-	return append(out, settled(a, standard, ResetAt)...), concurrent
+	kind = ResetAt
+	if p.fixed {
+		kind = StepAt
+	}
+	return append(out, settled(a, standard, kind)...), concurrent
 }
 
 func settled(a *answer, in []bucket, kind Recovers) []bucket {

@@ -108,7 +108,7 @@ func derived(buckets []bucket) (d time.Duration, why string, ok bool) {
 func (a *answer) longer(buckets []bucket) (d time.Duration, why string, found bool) {
 	for i := range buckets {
 		b := &buckets[i]
-		if b.firm && b.exhausted() && b.resetSaid && b.Recovery.Kind != FullAt && b.reset > d {
+		if b.firm && b.exhausted() && b.resetSaid && !b.evenly() && b.reset > d {
 			d, why, found = b.reset, "reset of "+b.Unit+" per "+b.Window, true
 		}
 	}
