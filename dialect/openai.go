@@ -15,7 +15,6 @@ var OpenAI = &Dialect{
 	Reports: true,
 	Tells:   "`x-ratelimit-*` of requests and tokens, of a minute, or a day as the numbers show",
 	Read:    reader{budgets: openaiBudgets, recovery: FullAt}.read,
-	Demand:  estimate,
 	Metering: Metering{
 		PerModel: true,
 		Charges:  Charging{Output: Reserved},
