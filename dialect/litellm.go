@@ -10,5 +10,5 @@ var LiteLLM = &Dialect{
 	Read: reader{judge: judgeAnthropic, budgets: func(a *answer) []bucket {
 		return append(openaiBudgets(a), anthropicBudgets(a)...)
 	}}.read,
-	Demand: estimate,
+	Tells: "its upstream's, and those of its own keys",
 }
