@@ -68,6 +68,8 @@ type Transport struct {
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
+	// OnWait is told of requests that wait.
+	OnWait func(*Wait)
 	// Logger hears of what is wrong but stops no request. nil is silence.
 	Logger *slog.Logger
 
