@@ -20,17 +20,17 @@ const (
 
 // A Wait is a request that waits, as it is handed to Transport.OnWait.
 type Wait struct {
-	ID         string
-	Provider   string
-	Credential string
-	Model      string
-	Client     string
-	Since      time.Time
-	Until      time.Time // zero: not known
-	Why        string
-	Kind       WaitKind
-	Budget     *policy.Shortage
-	Over       bool
+	ID         string           `json:"id"`
+	Provider   string           `json:"provider"`
+	Credential string           `json:"credential,omitempty"`
+	Model      string           `json:"model,omitempty"`
+	Client     string           `json:"client,omitempty"`
+	Since      time.Time        `json:"since"`
+	Until      time.Time        `json:"until,omitzero"` // zero: not known
+	Why        string           `json:"why,omitempty"`
+	Kind       WaitKind         `json:"kind"`
+	Budget     *policy.Shortage `json:"budget,omitempty"`
+	Over       bool             `json:"-"`
 }
 
 // SendAnyway ends a wait for an observed budget.

@@ -2,7 +2,10 @@ package policy
 
 // A Shortage is an observed budget in which too little is left.
 type Shortage struct {
-	Unit, Window            string
-	Remaining, Limit, Floor int64
-	Anyway                  bool
+	Unit      string `json:"unit"`
+	Window    string `json:"window,omitempty"`
+	Remaining int64  `json:"remaining"`
+	Limit     int64  `json:"limit,omitempty"`
+	Floor     int64  `json:"floor,omitempty"`
+	Anyway    bool   `json:"anyway"`
 }

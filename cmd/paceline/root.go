@@ -126,7 +126,7 @@ Exit codes:
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
-		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
+		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newRun(), newDoctor(),
 		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
 		newStats(), newLog(),
 		newDemo(), newStub(), newVersion(),
