@@ -127,7 +127,7 @@ Exit codes:
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newRun(), newDoctor(),
-		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newStatus(), newLimits(), newWait(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
 		newStats(), newLog(),
 		newDemo(), newStub(), newVersion(),
 	)

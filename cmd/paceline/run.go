@@ -20,7 +20,6 @@ import (
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/home"
-	"github.com/paceline-proxy/paceline/internal/spelling"
 	"github.com/paceline-proxy/paceline/terminal"
 )
 
@@ -224,8 +223,7 @@ func (r *request) configure(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !known && !elsewhere():
-		return usagef("there is no provider %q%s: there are %s; more are declared under providers: in paceline.yaml",
-			name, didYouMean(spelling.Nearest(name, providerNames(r.config)), ""), strings.Join(providerNames(r.config), ", "))
+		return unknownProvider(name, providerNames(r.config))
 	}
 	r.provider = p
 	r.api, r.path = apiOf(p), cmp.Or(r.runFlags.path, pathOf(p))
