@@ -146,6 +146,10 @@ func (a *attempt) exchange() {
 
 // read says what the answer means, or what its absence does.
 func (a *attempt) read() {
+	var beginning []byte
+	if a.res != nil && a.res.StatusCode < 400 {
+		beginning = a.hold()
+	}
 	if a.err != nil {
 		a.reading = dialect.Reading{Class: dialect.Unavailable}
 		switch cause := context.Cause(a.ctx); {
@@ -176,7 +180,12 @@ func (a *attempt) read() {
 		}
 		a.readRefusal()
 	}
-	a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+	if h.Status >= 400 {
+		beginning = decoded(a.res.Header, a.body)
+	}
+	if a.reading = a.call.entry.dialect.ReadHead(h, beginning); h.Status < 400 && a.reading.Class != dialect.OK {
+		a.readRefusal() // to be handed back whole
+	}
 	if a.reading.Wait > dialect.MaxWait {
 		// An epoch in the wrong unit, or a mistake: nobody means it.
 		a.call.transport.warn("a stated wait is too long to be meant", errors.New(a.reading.Why))
@@ -211,9 +220,11 @@ const staleWithin = time.Second
 
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {
-	p := lookAhead(a.res.Body, maxRefusalBody, refusalBodyWait)
+	p := lookAhead(a.res.Body, maxRefusalBody, refusalBodyWait, nil)
 	a.res.Body = p
-	a.body, a.whole = p.seen()
+	var end error
+	a.body, end = p.seen()
+	a.whole = end == io.EOF
 }
 
 // decoded is a body as its provider wrote it.
@@ -253,7 +264,7 @@ func (a *attempt) learn() {
 		if a.pauses {
 			s.Unread--
 		}
-		l = c.rules.Learn(s, policy.Answer{
+		l = c.rules.Learn(s, starts, policy.Answer{
 			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -42,6 +43,8 @@ type call struct {
 	turnedAway error // it is not to be sent
 	waiting    bool  // it is counted as waiting
 	observed   *Observed
+	shown      *Wait       // what OnWait was told last, nil while it does not wait
+	anyway     atomic.Bool // somebody wants it sent whatever the observed budgets say
 
 	tally       policy.Tally
 	unprocessed int // attempts
@@ -52,6 +55,18 @@ type call struct {
 	orRelease   bool
 	last        *refusal // what the latest attempt met
 	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
+}
+
+// requestID is the name that a request brings along, where it is one, else a new
+// one.
+func requestID(h http.Header) string {
+	id := first(h["X-Paceline-Request-Id"])
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) {
+		return newID()
+	}
+	return id
 }
 
 // newID names a request. Nobody has to be unable to guess it.
@@ -86,7 +101,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	e := to.entry
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
-		id: newID(), arrived: time.Now(), kind: e.dialect.KindOf(req),
+		id: requestID(req.Header), arrived: time.Now(), kind: e.dialect.KindOf(req),
 	}
 	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
@@ -156,9 +171,9 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	}
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
-		p = c.rules.Plan(s, now, a)
+		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})
 	if open {
@@ -173,7 +188,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 func (c *call) started(at time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest())
+		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
 		return s.Probe.Needed // another process must not probe as well
 	})
 }

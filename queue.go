@@ -193,7 +193,7 @@ func seconds(s string) time.Duration {
 func (c *call) comply() {
 	e, m := c.entry, c.manners
 	c.rules.Retry = e.Retry
-	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity
+	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity || waitsForCapacity(c.ctx)
 	quota := Quota(orElse(string(m.quota), string(e.Quota)))
 	c.rules.WaitForQuota = quota == QuotaWait || quota == "" && m.priority == gate.Background
 	if c.kind == dialect.Other {

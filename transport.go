@@ -40,7 +40,8 @@ import (
 //
 // A program that sends the header X-Paceline-Max-Wait (a duration such as 90s)
 // is refused at once where its turn cannot come in time;
-// X-Paceline-Wait-For-Capacity: 1 waits without bound. No header that begins
+// X-Paceline-Wait-For-Capacity: 1, or [WaitForCapacity], waits without bound.
+// X-Paceline-Request-Id names it, by up to 64 letters, digits, - and _. No header that begins
 // with X-Paceline reaches a provider.
 type Transport struct {
 	// Base sends the requests. nil is http.DefaultTransport.
@@ -68,7 +69,9 @@ type Transport struct {
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
-	// OnWait is told of requests that wait.
+	// OnWait is told when a request begins to wait, when what it waits for
+	// becomes another thing, and when it is over, from the goroutine that waits:
+	// it must not block. Requests that need not wait are not told of.
 	OnWait func(*Wait)
 	// Logger hears of what is wrong but stops no request. nil is silence.
 	Logger *slog.Logger
@@ -209,6 +212,8 @@ func (c *call) enter() (grant gate.Grant, err error) {
 	ask.Stop = stop
 	grant, err = c.home.gate.Enter(c.ctx, ask)
 	c.queued += time.Since(c.queuedSince)
+	c.waited()
+	c.anyway.Store(false) // what was wanted is done
 	if c.waiting {
 		c.waiting = false
 		c.transport.waiting.Add(-1)
@@ -230,7 +235,7 @@ func keepsPlace(err error) bool {
 
 // ask is what the gate is asked for the next attempt.
 func (c *call) ask() gate.Ask {
-	return gate.Ask{
+	ask := gate.Ask{
 		Key:          c.name,
 		Priority:     c.manners.priority,
 		Client:       c.manners.client,
@@ -246,7 +251,12 @@ func (c *call) ask() gate.Ask {
 		Waits:        c.waits,
 		Plan:         c.plan,
 		Started:      c.started,
+		Anyway:       c.anyway.Load,
 	}
+	if c.transport.OnWait != nil {
+		ask.Waiting = c.tellWait
+	}
+	return ask
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed

@@ -74,6 +74,12 @@ type Ask struct {
 	// Waits is asked once, before the request begins to wait; its error ends
 	// it. nil lets it.
 	Waits func() error
+	// Waiting is told what the request waits for, whenever it begins to, and
+	// whenever it has looked again. nil: nobody wants to know.
+	Waiting func(Waiting)
+	// Anyway is whether the request is to be sent whatever the observed budgets
+	// say. nil: it is not.
+	Anyway func() bool
 	// Plan says what holds at now.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
 	// Started is told of the grant before anyone else of the line may ask.
@@ -123,6 +129,9 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		} else if err := g.behind(l, w); err != nil {
 			g.leave(l, w)
 			return Grant{}, err
+		}
+		if w.ask.Waiting != nil {
+			w.ask.Waiting(g.waiting(l, w))
 		}
 		if err := w.sleep(ctx, until); err != nil {
 			g.explain(l, w, err)
@@ -176,6 +185,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 	}
 	if plan.NotBefore.After(now) {
 		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
+		b.ordered, b.budget = plan.Ordered, plan.Budget
 		if plan.Paused {
 			b.firm = plan.NotBefore
 			if !plan.Ordered {

@@ -44,8 +44,10 @@ type block struct {
 	pause   time.Time
 	closed  bool // the pause is not to be waited for
 	quota   bool // the pause is of a spent quota
+	ordered bool // the pause is an operator's
 	full    bool // a request of this line has to end first
 	why     string
+	budget  *policy.Shortage // what until comes from, nil for something else
 	refused []limiter.Refusal
 	limits  []limiter.Limit // what everybody it stands before has to fit
 }
@@ -174,7 +176,7 @@ func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, seen view) {
 	}
 	l.asking = w
 	seen = view{l.activity(), g.released}
-	seen.activity.Background = w.priority == Background
+	seen.activity.Background, seen.activity.Anyway = w.priority == Background, w.anyway()
 	return true, seen
 }
 

@@ -142,6 +142,9 @@ func (g *Gate) standApart(ctx context.Context, w *waiter) error {
 			g.drop(l)
 		}()
 	}
+	if w.ask.Waiting != nil {
+		w.ask.Waiting(Waiting{For: ForPause, Until: w.ask.NotBefore, Why: "its own wait before it is sent again"})
+	}
 	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
 		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
 			return err

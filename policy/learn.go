@@ -50,9 +50,9 @@ func holdsOf(s *budget.State) holds {
 	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
 }
 
-// Learn takes in an answer. Each rule is a few lines of its own below; all of
+// Learn takes in an answer; starts is the log that its request is in. Each rule is a few lines of its own below; all of
 // them obey that one answer teaches once.
-func (r Rules) Learn(s *budget.State, a Answer) Lesson {
+func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
