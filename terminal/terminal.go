@@ -221,14 +221,14 @@ func (w *Waits) force(now time.Time) (next time.Time) {
 		if due := o.asked.Add(orElse(w.Timeout, 10*time.Second)); now.Before(due) {
 			next = sooner(next, due)
 		} else {
-			w.send(o)
+			w.release(o)
 		}
 	}
 	return next
 }
 
-// send has a wait end. Whatever that takes, nobody waits for it here.
-func (w *Waits) send(o *wait) {
+// release has a wait end. Whatever that takes, nobody waits for it here.
+func (w *Waits) release(o *wait) {
 	o.sent = true
 	go func() {
 		if o.anyway() {
@@ -306,7 +306,7 @@ func (w *Waits) answer(p *prompt, key rune, there bool) bool {
 		for _, o := range w.open {
 			o.asked = time.Now() // nobody is asked about one after the other
 		}
-		w.send(p.about)
+		w.release(p.about)
 	case key == 'c' && w.Cancel != nil:
 		w.stopping = true
 		then = func() { w.Cancel(ErrCanceled) }

@@ -375,7 +375,7 @@ func waitsOf(c *config.Config, cancel func(error)) *terminal.Waits {
 func (r *request) until(ctx context.Context, body []byte) error {
 	cutRetried := !r.retryCut
 	for left, n := r.retries, 0; ; n++ {
-		resp, err := r.send(ctx, body)
+		resp, err := r.dispatch(ctx, body)
 		if ctx.Err() != nil {
 			if err == nil {
 				resp.Body.Close()
@@ -476,8 +476,8 @@ func (r *request) pause(ctx context.Context, f failure, wait time.Duration) erro
 	}
 }
 
-// send sends the request once. What it waits for is shown meanwhile.
-func (r *request) send(ctx context.Context, body []byte) (*http.Response, error) {
+// dispatch sends the request once. What it waits for is shown meanwhile.
+func (r *request) dispatch(ctx context.Context, body []byte) (*http.Response, error) {
 	if err := r.home.Make(); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		}
 		header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.send(ctx, method, path, header, body, headWithin)
+	resp, err := c.do(ctx, method, path, header, body, headWithin)
 	if err != nil {
 		return err
 	}
@@ -173,10 +173,10 @@ const headWithin = 30 * time.Second
 // path is escaped and begins with a slash; header is taken over. The errors are
 // *[NotRunning] and those of the context.
 func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
-	return c.send(ctx, method, path, header, body, 0)
+	return c.do(ctx, method, path, header, body, 0)
 }
 
-func (c *Client) send(ctx context.Context, method, path string, header http.Header, body []byte, within time.Duration) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte, within time.Duration) (*http.Response, error) {
 	at, err := c.Endpoint()
 	if err != nil {
 		return nil, err
