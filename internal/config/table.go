@@ -83,11 +83,11 @@ func table(c *Config) object {
 				doc: "Keep what providers report, and never wait for it."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
-			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a wait is shown."},
-			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it is."},
+			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a line shows the wait. The question comes all the same."},
+			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it does."},
 			{name: "intervalMs", kind: ms(&c.Wait.Interval, 10*time.Millisecond), doc: "How often the line is drawn again."},
-			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long a person is asked what to do."},
-		}}, later: "leave it out: waits are not shown", doc: "What a person at a terminal sees of a wait."},
+			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long the person is asked what to do. Where nobody can be asked, a request that waits for what its provider reports is sent then."},
+		}}, doc: "What a person at a terminal sees of a wait, of paceline run and the like: nothing here changes what is waited for."},
 		{name: "log", kind: object{fields: []field{
 			{name: "keepDays", kind: number(&c.Log.KeepDays, 1, 3660), doc: "How many days of requests are kept."},
 			{name: "maxMB", kind: number(&c.Log.MaxMB, 1, 1000000), doc: "How large the log gets, in megabytes."},
