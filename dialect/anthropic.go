@@ -12,7 +12,7 @@ var Anthropic = &Dialect{
 	Name:     "anthropic",
 	Hosts:    []string{"api.anthropic.com"},
 	Reports:  true,
-	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets, recovery: FullAt}.read,
+	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
 	Demand:   estimate,
 	Metering: Metering{PerModel: true, Charges: Charging{CachedFree: true}},
 	Account:  func(h http.Header) string { return h.Get("Anthropic-Organization-Id") },
@@ -26,8 +26,7 @@ var anthropicFamilies = []struct{ prefix, scope string }{
 	{"anthropic-fast-", "fast"},
 }
 
-func anthropicBudgets(a *answer) []bucket {
-	var out []bucket
+func anthropicBudgets(a *answer, out []bucket) []bucket {
 	workspace := a.fields.get("anthropic-workspace-id")
 	for _, family := range anthropicFamilies {
 		for _, b := range familyBuckets(a, []string{family.prefix}) {
@@ -35,6 +34,7 @@ func anthropicBudgets(a *answer) []bucket {
 				continue
 			}
 			b.Window, b.long, b.firm = Minute, false, false
+			b.Recovery.Kind = FullAt
 			b.Scope = strings.Join(strings.Fields(family.scope+" "+b.Scope+" "+workspace), " ")
 			if b.Unit != Requests && b.remaining.n%1000 == 0 {
 				// A remainder that is no round number was not rounded.

@@ -11,7 +11,7 @@ var Codex = &Dialect{
 	Name:    "codex",
 	Hosts:   []string{"chatgpt.com", ".chatgpt.com"},
 	Reports: true,
-	Read:    reader{budgets: openaiBudgets, recovery: FullAt}.read,
+	Read:    OpenAI.Read,
 	Demand:  estimate,
 }
 

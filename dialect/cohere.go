@@ -10,8 +10,7 @@ var Cohere = &Dialect{
 	Demand:  estimate,
 }
 
-func cohereBudgets(a *answer) []bucket {
-	var out []bucket
+func cohereBudgets(a *answer, out []bucket) []bucket {
 	for _, family := range []struct{ prefix, window string }{
 		{"x-trial-endpoint-call-", Minute}, {"x-endpoint-monthly-call-", Month},
 	} {
@@ -20,5 +19,5 @@ func cohereBudgets(a *answer) []bucket {
 			out = append(out, b)
 		}
 	}
-	return append(out, familyBuckets(a, familyPrefixes)...)
+	return out
 }

@@ -6,12 +6,11 @@ var Mistral = &Dialect{
 	Name:    "mistral",
 	Hosts:   []string{"api.mistral.ai", "codestral.mistral.ai"},
 	Reports: true,
-	Read:    reader{judge: judgeMistral, budgets: mistralBudgets, recovery: StepAt}.read,
+	Read:    reader{judge: judgeMistral, requests: Minute, tokens: Minute, budgets: mistralBudgets, recovery: StepAt}.read,
 	Demand:  estimate,
 }
 
-func mistralBudgets(a *answer) []bucket {
-	out := windowed(familyBuckets(a, familyPrefixes), Minute, Minute)
+func mistralBudgets(a *answer, out []bucket) []bucket {
 	for _, b := range windowed(familyBuckets(a, []string{"x-ratelimitbysize-", "ratelimitbysize-"}), Minute, Minute) {
 		b.Unit = Tokens
 		out = append(out, b)
@@ -25,7 +24,7 @@ func judgeMistral(a *answer) (Class, string, bool) {
 	if a.status != 429 {
 		return "", "", false
 	}
-	for _, b := range mistralBudgets(a) {
+	for _, b := range mistralBudgets(a, familyBuckets(a, familyPrefixes)) {
 		if b.limit.said && b.limit.n == 0 {
 			return Billing, "a limit of 0: the plan does not have this model", true
 		}

@@ -12,7 +12,7 @@ var OpenAI = &Dialect{
 	Name:     "openai",
 	Hosts:    []string{"api.openai.com", ".api.openai.com"},
 	Reports:  true,
-	Read:     reader{budgets: openaiBudgets, recovery: FullAt}.read,
+	Read:     reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
 	Demand:   estimate,
 	Metering: Metering{PerModel: true, Charges: Charging{Output: Reserved}},
 	Account:  func(h http.Header) string { return h.Get("Openai-Organization") },
@@ -20,11 +20,10 @@ var OpenAI = &Dialect{
 
 // openaiBudgets are minutes, but for requests that are metered by the day: the
 // names do not say which, the numbers do.
-func openaiBudgets(a *answer) []bucket {
-	buckets := windowed(familyBuckets(a, familyPrefixes), Minute, Minute)
+func openaiBudgets(a *answer, buckets []bucket) []bucket {
 	for i := range buckets {
 		b := &buckets[i]
-		if b.Unit == Requests && b.Window == Minute && b.refillsInADay() {
+		if b.Unit == Requests && !b.told && b.refillsInADay() {
 			b.Window, b.long = Day, true
 		}
 		b.firm = false
