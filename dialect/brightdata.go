@@ -52,8 +52,7 @@ func judgeBrightData(a *answer) (Class, string, bool) {
 	return "", "", false
 }
 
-func brightDataBudgets(a *answer) []bucket {
-	out := familyBuckets(a, familyPrefixes)
+func brightDataBudgets(a *answer, out []bucket) []bucket {
 	if brightDataCode(a) == brightDataMonth {
 		out = append(out, namedLimit{unit: Requests, window: Month, long: true}.refused(count{}))
 	}

@@ -12,8 +12,7 @@ var Cohere = &Dialect{
 	Kind:    endingIn("/classify", "/summarize"),
 }
 
-func cohereBudgets(a *answer) []bucket {
-	var out []bucket
+func cohereBudgets(a *answer, out []bucket) []bucket {
 	for _, family := range []struct{ prefix, window string }{
 		{"x-trial-endpoint-call-", Minute}, {"x-endpoint-monthly-call-", Month},
 	} {
@@ -22,5 +21,5 @@ func cohereBudgets(a *answer) []bucket {
 			out = append(out, b)
 		}
 	}
-	return append(out, familyBuckets(a, familyPrefixes)...)
+	return out
 }

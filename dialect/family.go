@@ -57,8 +57,8 @@ func splitName(name string, prefixes []string) (part, suffix string, ok bool) {
 		}
 		first, after, _ := strings.Cut(rest, "-")
 		if slices.Contains(parts, first) {
-			if first == "reset" && after == "after" {
-				after = ""
+			if rest, relative := strings.CutPrefix(after+"-", "after-"); relative && first == "reset" {
+				return "reset-after", strings.TrimSuffix(rest, "-"), true
 			}
 			return first, after, true
 		}
@@ -84,11 +84,15 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 		c := smallest(lines)
 		b.remaining, b.garbled = c, b.garbled || !c.said
 	case "reset":
-		d, ok := parseRetryAfter(lines, now, time.Second)
-		if ok && (!b.resetSaid || d > b.reset) {
+		// A delay beside it is right whatever the clocks say.
+		if d, ok := parseRetryAfter(lines, now, time.Second); ok && !b.delayed {
 			b.reset, b.resetSaid = d, true
 			later, _ := parseRetryAfter(lines, now.Add(time.Hour), time.Second)
 			b.relative = later == d
+		}
+	case "reset-after":
+		if d, ok := parseRetryAfter(lines, now, time.Second); ok {
+			b.reset, b.resetSaid, b.relative, b.delayed = d, true, true, true
 		}
 	case "renewalperiod":
 		if c := smallest(lines); c.said {
