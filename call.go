@@ -216,12 +216,14 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 }
 
 // started books a start, before the next in line may ask.
-func (c *call) started(at time.Time) {
+// It returns the instant that stands for this start and no other.
+func (c *call) started(at time.Time) (booked time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		c.rules.Started(s, booked)
 		return s.Probe.Needed // another process must not probe as well
 	})
+	return booked
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it

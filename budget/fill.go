@@ -38,16 +38,16 @@ const (
 	apart = 4 * time.Second
 )
 
-// after is what is known of the filling after another reading.
-func (f Fill) after(r Reading) Fill {
-	at := r.Recovery.At
-	if r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
+// after is what is known of the filling after another reading, of which an
+// instant was told.
+func (f Fill) after(r Reading, told time.Time) Fill {
+	if at := r.Recovery.At; r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
 		return f
 	}
 	// The time to full when the remaining was counted is known exactly where it
 	// was told as such. An instant leaves open whether that was when the request
 	// came or when its head was made.
-	least, most := at.Sub(r.Head), at.Sub(r.Sent)
+	least, most := told.Sub(r.Head), told.Sub(r.Sent)
 	if r.Recovery.Relative {
 		most = least
 	} else {
@@ -61,15 +61,13 @@ func (f Fill) after(r Reading) Fill {
 			f.High = high
 		}
 	}
-	f.step(r, at)
+	f.step(r)
 	return f
 }
 
 // step compares the reading with an earlier one.
-func (f *Fill) step(r Reading, at time.Time) {
-	if r.Recovery.Relative {
-		at = r.Sent.Add(at.Sub(r.Head))
-	}
+func (f *Fill) step(r Reading) {
+	at := r.Recovery.At
 	m := Mark{r.Sent, at, *r.Remaining}
 	past := f.Since
 	switch dt := r.Sent.Sub(past.Sent); {

@@ -17,13 +17,16 @@ type Level struct {
 	// what should be before it is sent: its own charge and what others may take
 	// meanwhile. A Floor of 0 is that of a bucket without history.
 	Own, Projected, Floor float64
+	// Unsure is how many requests may have come to the provider after the one of
+	// the reading, though they were sent before it.
+	Unsure int
 	// PerSecond is the rate at which the bucket fills, 0 where it does not fill
 	// evenly, and Steps the instant at which it is full at once, zero where there
 	// is none.
 	PerSecond float64
 	Steps     time.Time
 	// Enough is when there is enough for the request itself, Safe when the floor
-	// is reached; zero where nobody knows.
+	// is reached, at the latest when the reading says nothing any more.
 	Enough, Safe time.Time
 }
 
@@ -37,11 +40,9 @@ func (s *State) Levels(starts *Starts, now time.Time, own Charge) (levels []Leve
 		}
 		l := Level{Snapshot: r.Snapshot, Sent: r.Sent, PerSecond: r.PerSecond(), Steps: r.stepsAt()}
 		l.Own = r.charge(own)
-		l.Projected = r.replay(starts, now, now)
-		most := math.Inf(1)
-		if r.Limit != nil {
-			most = float64(*r.Limit)
-		}
+		l.Projected = r.replay(starts, now)
+		l.Unsure = starts.unanswered(transit, r.asOf())
+		most := r.most()
 		l.Own = min(l.Own, most)
 		if len(r.Drops) > 0 {
 			l.Floor = max(l.Own, min(l.Own+r.largestDrop()+float64(r.Rounding), most/2))
@@ -52,37 +53,69 @@ func (s *State) Levels(starts *Starts, now time.Time, own Charge) (levels []Leve
 	return levels
 }
 
-// lasts reports whether a reading says anything at now: for its window, from
-// when the bucket is full.
-func (r Reading) lasts(now time.Time) bool {
-	from := r.Sent
+// lasts reports whether a reading says anything at now.
+func (r Reading) lasts(now time.Time) bool { return now.Before(r.ends()) }
+
+// ends is when a reading has lasted for its window, from when the bucket is
+// full.
+func (r Reading) ends() time.Time {
+	from := r.asOf()
 	if r.Recovery.At.After(from) {
 		from = r.Recovery.At
 	}
-	return now.Sub(from) < cmp.Or(Window(r.Snapshot), time.Minute)
+	return from.Add(cmp.Or(Window(r.Snapshot), time.Minute))
 }
 
 // replay is the level at now: what was read, less what this process has sent
-// from then until upto, with what has come back meanwhile.
-func (r Reading) replay(starts *Starts, upto, now time.Time) float64 {
-	level, at := float64(*r.Remaining), r.Sent
-	most := math.Inf(1)
-	if r.Limit != nil {
-		most = float64(*r.Limit)
+// since, with what has come back meanwhile.
+func (r Reading) replay(starts *Starts, now time.Time) float64 {
+	return r.from(starts, r.asOf(), now, true)
+}
+
+// between is the level at an instant, had the reading spoken of another. Before
+// that one it is what was sent meanwhile more.
+func (r Reading) between(starts *Starts, as, at time.Time) float64 {
+	if !at.Before(as) {
+		return r.from(starts, as, at, false)
 	}
+	level := float64(*r.Remaining)
+	for _, s := range starts.since(at) {
+		if starts.base.Add(time.Duration(s.at)).After(as) {
+			break
+		}
+		level += r.charge(s.charge())
+	}
+	return min(level, r.most())
+}
+
+// most is the most a bucket holds.
+func (r Reading) most() float64 {
+	if r.Limit == nil {
+		return math.Inf(1)
+	}
+	return float64(*r.Limit)
+}
+
+// from is the level at an instant, had the reading spoken of another that came
+// before. all takes in what was sent at that very instant, which is booked a
+// moment apart.
+func (r Reading) from(starts *Starts, as, now time.Time, all bool) float64 {
+	level, at, most := float64(*r.Remaining), as, r.most()
 	rate, step := r.PerSecond(), r.stepsAt()
 	fill := func(to time.Time) {
 		if rate > 0 {
-			level = min(most, level+rate*to.Sub(at).Seconds())
+			level = min(most, level+rate*max(0, to.Sub(at)).Seconds())
 		}
 		if !step.IsZero() && at.Before(step) && !to.Before(step) {
 			level = most
 		}
-		at = to
+		if to.After(at) {
+			at = to
+		}
 	}
-	for _, s := range starts.since(r.Sent) {
+	for _, s := range starts.since(as) {
 		when := starts.base.Add(time.Duration(s.at))
-		if when.After(upto) {
+		if !all && when.After(now) {
 			break
 		}
 		fill(when)
@@ -92,7 +125,8 @@ func (r Reading) replay(starts *Starts, upto, now time.Time) float64 {
 	return level
 }
 
-// reaches is when a level is to reach a target, zero where nobody knows.
+// reaches is when a level is to reach a target: where nobody knows, when the
+// reading says nothing any more.
 func (r Reading) reaches(l Level, target float64, now time.Time) time.Time {
 	switch {
 	case l.Projected >= target:
@@ -102,5 +136,5 @@ func (r Reading) reaches(l Level, target float64, now time.Time) time.Time {
 	case l.Steps.After(now):
 		return l.Steps
 	}
-	return time.Time{}
+	return r.ends()
 }

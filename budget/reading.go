@@ -18,6 +18,7 @@ type Reading struct {
 	// latest last: what others took, and what is not understood of the charging.
 	Drops []float64 `json:"drops,omitempty"`
 	Fill  Fill      `json:"fill,omitzero"`
+	Late  Late      `json:"late,omitzero"`
 }
 
 const (
@@ -29,32 +30,40 @@ const (
 // An Observation is what one answer reported.
 type Observation struct {
 	Sent, Head time.Time
+	// Admitted is true where the request was let through.
+	Admitted bool
 	// Own is what its request was expected to cost.
 	Own     Charge
 	Buckets []dialect.Snapshot
 }
 
-// Observe keeps the buckets one answer reported: of one bucket the reading of
-// the request sent last stands, of one instant the smaller remaining. starts
-// is the log that the request is in.
+// Observe keeps the buckets one answer reported: of one bucket the latest
+// reading stands, of readings of about the same instant the one that leaves
+// less. starts is the log that the request is in.
 func (s *State) Observe(starts *Starts, o Observation) {
+	starts.answer(o.Sent)
 	for _, b := range o.Buckets {
 		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
 		i := s.find(b)
 		if i < 0 {
-			r.Fill = r.Fill.after(r)
 			s.keep(r)
-			continue
+			i = len(s.Readings) - 1
 		}
 		old := &s.Readings[i]
-		fill := old.Fill.after(r)
-		if !r.supersedes(*old) {
-			old.Fill = fill
-			continue
+		if o.Admitted {
+			old.Late = old.Late.after(*old, r, starts, o.Own)
 		}
-		r.Drops = old.dropped(starts, r, o.Own)
-		r.Fill = fill
-		*old = r
+		r.Late = old.Late
+		told := r.Recovery.At
+		r.Recovery.At = r.recovers()
+		if o.Admitted {
+			old.Fill = old.Fill.after(r, told)
+		}
+		r.Fill = old.Fill
+		if r.stands(*old, starts, o.Head) {
+			r.Drops = old.dropped(starts, r, o.Own)
+			*old = r
+		}
 	}
 }
 
@@ -80,9 +89,18 @@ func (s *State) find(b dialect.Snapshot) int {
 	})
 }
 
+// stands reports whether a reading stands in the place of an older one. Of
+// those of about the same instant, the one that leaves less does.
+func (r Reading) stands(old Reading, starts *Starts, now time.Time) bool {
+	if d := r.asOf().Sub(old.asOf()).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
+		return r.supersedes(old)
+	}
+	return r.replay(starts, now) < old.replay(starts, now)
+}
+
 func (r Reading) supersedes(old Reading) bool {
-	if !r.Sent.Equal(old.Sent) {
-		return r.Sent.After(old.Sent)
+	if !r.asOf().Equal(old.asOf()) {
+		return r.asOf().After(old.asOf())
 	}
 	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
 }
@@ -98,11 +116,11 @@ func same(a, b *int64) bool {
 // finds more than was expected counts as no drop, so that what others no longer
 // take is forgotten.
 func (r Reading) dropped(starts *Starts, next Reading, own Charge) []float64 {
-	if r.Remaining == nil || next.Remaining == nil || !next.Sent.After(r.Sent) || !r.lasts(next.Sent) {
+	at := next.asOf()
+	if r.Remaining == nil || next.Remaining == nil || !at.After(r.asOf()) || !r.lasts(at) {
 		return r.Drops
 	}
-	own1 := r.charge(own)
-	drop := r.replay(starts, next.Sent.Add(-1), next.Sent) - own1 - float64(*next.Remaining)
+	drop := r.from(starts, r.asOf(), at, false) - float64(*next.Remaining)
 	drops := append(slices.Clone(r.Drops), max(0, drop))
 	return drops[max(0, len(drops)-maxDrops):]
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxStarts bounds the log of starts: 1.5 MiB a caller key. Beyond it the
+// maxStarts bounds the log of starts: 2 MiB a caller key. Beyond it the
 // oldest are forgotten, and a count over them is a lower bound.
 const maxStarts = 1 << 16
 
@@ -31,21 +31,22 @@ type Starts struct {
 type start struct {
 	at                    int64
 	tokens, input, output int32
+	answered              bool
 }
 
 func (s start) charge() Charge { return Charge{int(s.tokens), int(s.input), int(s.output)} }
 
 // Add books a start with what it is expected to cost, and forgets those older
-// than keep.
-func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) {
+// than keep. It returns the instant it booked: no two starts have the same one.
+func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	if s.base.IsZero() {
 		s.base = at
 	}
 	ns := int64(at.Sub(s.base))
 	if n := len(s.all); n > s.gone {
-		ns = max(ns, s.all[n-1].at) // concurrent sends may book a moment apart
+		ns = max(ns, s.all[n-1].at+1) // concurrent sends may book a moment apart
 	}
-	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output)})
+	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
 	for s.all[s.gone].at < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
@@ -53,6 +54,35 @@ func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) {
 		s.all = append(s.all[:0], s.all[s.gone:]...)
 		s.gone = 0
 	}
+	return s.base.Add(time.Duration(ns))
+}
+
+// answer notes that the head of a start's answer has come.
+func (s *Starts) answer(at time.Time) {
+	live := s.live()
+	if len(live) == 0 {
+		return
+	}
+	ns := int64(at.Sub(s.base))
+	if i := after(live, ns) - 1; i >= 0 && live[i].at == ns {
+		live[i].answered = true
+	}
+}
+
+// unanswered counts the starts of the span of length per that ends at end whose
+// answers have not come.
+func (s *Starts) unanswered(per time.Duration, end time.Time) (n int) {
+	live := s.live()
+	if len(live) == 0 {
+		return 0
+	}
+	to := int64(end.Sub(s.base))
+	for _, l := range live[after(live, to-int64(per)):after(live, to)] {
+		if !l.answered {
+			n++
+		}
+	}
+	return n
 }
 
 func most32(n int) int32 { return int32(min(max(0, n), 1<<31-1)) }
