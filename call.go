@@ -176,6 +176,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})
+	c.noteUnheeded(p, now)
 	if open {
 		// A wait that was ended before the key was seen here.
 		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
@@ -266,7 +267,7 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 // unheeded reports whether answers teach nothing: nothing is enforced by it, or
 // enforcing would not have asked now.
 func (c *call) unheeded() bool {
-	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.observed != nil && c.observed.Wait > 0
+	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.entry.Mode == Observe && c.observed != nil && c.observed.Wait > 0
 }
 
 // keep lets go of an attempt that another follows, but for what is needed to
