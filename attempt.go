@@ -73,6 +73,10 @@ type attempt struct {
 	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
 	observer *observer                   // of the body, nil for none
+
+	estimated budget.Charge // what was counted for it when it was granted
+	counted   bool          // what it costs is counted, and can be settled
+	metered   atomic.Int64  // when it is settled next while its answer comes
 }
 
 // How much of a refusal's body is read, and for how long.
@@ -84,7 +88,7 @@ const (
 // send makes one attempt: steps 4 to 6. It returns when the head and what is
 // needed to judge it have been read.
 func (c *call) send(grant gate.Grant) *attempt {
-	a := &attempt{call: c, grant: grant, record: c.record()}
+	a := &attempt{call: c, grant: grant, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
 	c.attempts++
 	r := &a.record
 	r.Attempt, r.Retry, r.Sent = c.attempts, c.attempts > 1, grant.At

@@ -36,8 +36,10 @@ type call struct {
 	credential string // a name that may be logged
 	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
+	choices    []candidate // what it may be made with instead, nil for nothing
 	rules      policy.Rules
 	payload    *payload
+	calibrated bool // something depends on what it costs
 	lane       string
 	held       int64 // bytes of its body that are counted
 	turnedAway error // it is not to be sent
@@ -54,6 +56,7 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
+	lastOf      string   // the caller key that met it
 	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
 }
 
@@ -123,19 +126,35 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 		}
 	}
 	c.demand = e.dialect.DemandOf(req, head)
-	id := c.identify()
-	c.as = callerOf(e, c.account, id, c.demand.Model)
-	if c.kind == dialect.Other {
-		c.as.scope = scopeOther
+	c.become(c.with)
+	if c.any && len(e.keys) > 1 {
+		c.choices = c.candidates(c.arrived)
+		c.rechoose(c.arrived)
 	}
-	c.name = c.as.String()
-	c.rules.Bucket = buckets(c.name)
 	c.first = c.arrived
 	c.takePlace()
 	c.bound()
-	c.comply()
-	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
+}
+
+// become has the call be made with a configured credential, nil for its own.
+func (c *call) become(k *configured) {
+	c.with = k
+	id := c.identify()
+	c.as = c.callerAs(c.account, id)
+	c.name = c.as.String()
+	c.rules.Bucket = buckets(c.name)
+	c.comply()
+	c.caller = c.home.book.Caller(c.name, time.Now())
+}
+
+// callerAs is who the call is made as with a credential of an account.
+func (c *call) callerAs(account, id string) callerKey {
+	k := callerOf(c.entry, account, id, c.demand.Model)
+	if c.kind == dialect.Other {
+		k.scope = scopeOther
+	}
+	return k
 }
 
 // read takes over the request's body, if there is room for it.
@@ -169,20 +188,32 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
 		return policy.Plan{} // the mode has changed while it waited
 	}
-	orders := c.home.orders(c.entry.operator, now)
-	open := false
-	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
-		changed, open = s.Obey(&orders, now)
+	if c.choices != nil && c.current() == nil {
+		return policy.Plan{Full: true, Why: "its key is not configured any more"}
+	}
+	c.look(c.caller, c.name, now, func(s *budget.State, starts *budget.Starts) {
+		c.calibrate(s)
 		p = c.rules.Plan(s, starts, now, a)
-		return changed
 	})
 	c.noteUnheeded(p, now)
+	return p
+}
+
+// look shows f what is known of a caller key, after it has obeyed what operators
+// ordered.
+func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*budget.State, *budget.Starts)) {
+	orders := c.home.orders(c.entry.operator, now)
+	open := false
+	caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
+		changed, open = s.Obey(&orders, now)
+		f(s, starts)
+		return changed
+	})
 	if open {
 		// A wait that was ended before the key was seen here.
-		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
-		c.home.gate.Wake(c.name)
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), name))
+		c.home.gate.Wake(name)
 	}
-	return p
 }
 
 // started books a start, before the next in line may ask.
@@ -222,6 +253,10 @@ func (c *call) judge(a *attempt) policy.Verdict {
 		return c.again(policy.Verdict{Again: true})
 	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
+	if c.spares(a, v) {
+		c.notBefore, c.orRelease = time.Time{}, false
+		return policy.Verdict{Again: true}
+	}
 	if !v.Again {
 		return v
 	}
@@ -273,7 +308,7 @@ func (c *call) unheeded() bool {
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
-	c.last, c.trouble = a.refusal(), nil
+	c.last, c.lastOf, c.trouble = a.refusal(), c.name, nil
 	if a.reading.Class != dialect.RateLimited && (c.last != nil || a.res == nil) {
 		c.trouble = a
 	}

@@ -298,6 +298,9 @@ func (c *call) reserve(n int64) bool {
 
 // waits counts a request that begins to wait.
 func (c *call) waits() error {
+	if c.waiting {
+		return nil // it has but gone to another line
+	}
 	c.waiting = true
 	n, most := c.transport.waiting.Add(1), c.transport.Queue.MaxWaiting
 	if most == 0 || n <= int64(most) {

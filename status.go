@@ -58,7 +58,8 @@ type Binding struct {
 	// Says is a short phrase with the figure: "15 per minute".
 	Says string `json:"says"`
 	// The figure, as far as it is one of these.
-	Calls      int       `json:"calls,omitempty"`
+	Calls      int       `json:"calls,omitempty"` // or tokens, as Unit says
+	Unit       string    `json:"unit,omitempty"`  // of Calls: tokens, input or output; absent for requests
 	PerMs      int64     `json:"per_ms,omitempty"`
 	Concurrent int       `json:"concurrent,omitempty"`
 	Factor     float64   `json:"factor,omitempty"`
@@ -80,26 +81,34 @@ const (
 
 // LimitsStatus are declared limits.
 type LimitsStatus struct {
-	PerSecond     int     `json:"per_second,omitempty"`
-	PerMinute     int     `json:"per_minute,omitempty"`
-	PerHour       int     `json:"per_hour,omitempty"`
-	PerDay        int     `json:"per_day,omitempty"`
-	Concurrent    int     `json:"concurrent,omitempty"`
-	Pacing        string  `json:"pacing,omitempty"`
-	SafetyMargin  float64 `json:"safety_margin,omitempty"`
-	WindowSlackMs int64   `json:"window_slack_ms,omitempty"`
-	AbortHoldMs   int64   `json:"abort_hold_ms,omitempty"`
+	PerSecond             int     `json:"per_second,omitempty"`
+	PerMinute             int     `json:"per_minute,omitempty"`
+	PerHour               int     `json:"per_hour,omitempty"`
+	PerDay                int     `json:"per_day,omitempty"`
+	Concurrent            int     `json:"concurrent,omitempty"`
+	TokensPerMinute       int     `json:"tokens_per_minute,omitempty"`
+	TokensPerDay          int     `json:"tokens_per_day,omitempty"`
+	InputTokensPerMinute  int     `json:"input_tokens_per_minute,omitempty"`
+	OutputTokensPerMinute int     `json:"output_tokens_per_minute,omitempty"`
+	Pacing                string  `json:"pacing,omitempty"`
+	SafetyMargin          float64 `json:"safety_margin,omitempty"`
+	WindowSlackMs         int64   `json:"window_slack_ms,omitempty"`
+	AbortHoldMs           int64   `json:"abort_hold_ms,omitempty"`
 }
 
 // EffectiveStatus is what holds now: declared limits with margin and factor,
 // or learned and told ones. What does not limit is absent.
 type EffectiveStatus struct {
-	Factor     float64 `json:"factor"`
-	PerSecond  float64 `json:"per_second,omitempty"`
-	PerMinute  float64 `json:"per_minute,omitempty"`
-	PerHour    float64 `json:"per_hour,omitempty"`
-	Concurrent int     `json:"concurrent,omitempty"`
-	SpacingMs  float64 `json:"spacing_ms,omitempty"` // the least time between starts
+	Factor                float64 `json:"factor"`
+	PerSecond             float64 `json:"per_second,omitempty"`
+	PerMinute             float64 `json:"per_minute,omitempty"`
+	PerHour               float64 `json:"per_hour,omitempty"`
+	TokensPerMinute       float64 `json:"tokens_per_minute,omitempty"`
+	TokensPerDay          float64 `json:"tokens_per_day,omitempty"`
+	InputTokensPerMinute  float64 `json:"input_tokens_per_minute,omitempty"`
+	OutputTokensPerMinute float64 `json:"output_tokens_per_minute,omitempty"`
+	Concurrent            int     `json:"concurrent,omitempty"`
+	SpacingMs             float64 `json:"spacing_ms,omitempty"` // the least time between starts
 }
 
 // A BucketStatus is a budget as the provider reported it last.
@@ -206,7 +215,11 @@ func binding(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effecti
 	var found *policy.Bound
 	for i := range e.Bounds {
 		b := &e.Bounds[i]
-		if l := b.Limit; l.Calls > 0 {
+		if l := b.Limit; b.Declared.OfTokens() {
+			if slices.Contains(line.Refused, l.Key) && line.Until.After(last) {
+				last, found = line.Until, b
+			}
+		} else if l.Calls > 0 {
 			if at, ok := starts.Back(l.Calls); ok && at.Add(l.Per).After(now) && at.Add(l.Per).After(last) {
 				last, found = at.Add(l.Per), b
 			}
@@ -223,6 +236,9 @@ func binding(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effecti
 	}
 	if found.What == BindsFactor {
 		b.Factor = e.Factor
+	}
+	if found.Declared.OfTokens() {
+		b.Unit = found.Declared.Unit
 	}
 	b.Says = says(found, e.Factor)
 	return b
@@ -256,6 +272,12 @@ func says(b *policy.Bound, factor float64) (text string) {
 	switch {
 	case l.Concurrent > 0:
 		return fmt.Sprintf("%d at once", l.Concurrent)
+	case b.Declared.OfTokens():
+		kind := "tokens"
+		if b.Declared.Unit != policy.Tokens {
+			kind = b.Declared.Unit + " tokens"
+		}
+		text = fmt.Sprintf("%d %s per %s", b.Declared.Calls, kind, span(b.Declared.Per))
 	case b.Declared.Calls > 0:
 		text = fmt.Sprintf("%d per %s", b.Declared.Calls, span(b.Declared.Per))
 	case l.Calls == 1:
@@ -292,10 +314,12 @@ func span(d time.Duration) string {
 func limitsStatus(l Limits) LimitsStatus {
 	s := LimitsStatus{
 		PerSecond: l.MaxPerSecond, PerMinute: l.MaxPerMinute, PerHour: l.MaxPerHour, PerDay: l.MaxPerDay,
+		TokensPerMinute: l.MaxTokensPerMinute, TokensPerDay: l.MaxTokensPerDay,
+		InputTokensPerMinute: l.MaxInputTokensPerMinute, OutputTokensPerMinute: l.MaxOutputTokensPerMinute,
 		Concurrent: l.MaxConcurrent, SafetyMargin: l.SafetyMargin,
 		WindowSlackMs: max(0, l.WindowSlack).Milliseconds(), AbortHoldMs: max(0, l.AbortHold).Milliseconds(),
 	}
-	if l.DeclaresRate() {
+	if l.DeclaresRequests() {
 		s.Pacing = orElse(string(l.Pacing), string(Even))
 	}
 	return s
@@ -304,6 +328,8 @@ func limitsStatus(l Limits) LimitsStatus {
 func effectiveStatus(e policy.Effective) EffectiveStatus {
 	return EffectiveStatus{
 		Factor: e.Factor, PerSecond: e.PerSecond, PerMinute: e.PerMinute, PerHour: e.PerHour,
+		TokensPerMinute: e.TokensPerMinute, TokensPerDay: e.TokensPerDay,
+		InputTokensPerMinute: e.InputPerMinute, OutputTokensPerMinute: e.OutputPerMinute,
 		Concurrent: e.Concurrent, SpacingMs: float64(e.Spacing.Microseconds()) / 1000,
 	}
 }

@@ -1,11 +1,14 @@
 package dialect_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/dialect/dialecttest"
@@ -45,11 +48,14 @@ func FuzzReadHead(f *testing.F) {
 	})
 }
 
-// FuzzDemandOf takes any body for a request's.
+// FuzzDemandOf takes any body for a request's. Where it is JSON, the one pass
+// over it finds what a tree of it shows.
 func FuzzDemandOf(f *testing.F) {
 	for _, body := range []string{
 		`{"model":"m","stream":true,"max_tokens":5,"messages":[{"a":"\"]"}]}`,
 		`{"generationConfig":{"maxOutputTokens":7}}`, `{"model":"`, `{"a":[[[`, `{"a\`, `"`, ``, `{"max_tokens":-1}`,
+		`{"messages":[{"role":"user","content":"a long text with \\ and \" in it, longer than it was"},{"role":"assistant"}]}`,
+		`{"model":"a","model":{"b":["c"]} , "stream":true }`, `{"metadata":{"user_id":"u"},"x":{"role":"assistant"}}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -57,6 +63,23 @@ func FuzzDemandOf(f *testing.F) {
 		for _, d := range dialect.All {
 			if got := d.DemandOf(nil, body); got.Input < 0 || got.Output < 0 {
 				t.Errorf("%s: %+v", d.Name, got)
+			}
+		}
+		var tree map[string]any
+		if !json.Valid(body) || json.Unmarshal(body, &tree) != nil || bytes.Contains(body, []byte(`\u`)) || !utf8.Valid(body) {
+			return // names are compared as they are written
+		}
+		got := dialect.Generic.DemandOf(nil, body)
+		if s, ok := tree["model"].(string); ok && len(s) < 100 && got.Model != s {
+			t.Errorf("%q: model %q, want %q", body, got.Model, s)
+		}
+		if s, ok := tree["stream"].(bool); ok && got.Stream != s {
+			t.Errorf("%q: stream is %v", body, got.Stream)
+		}
+		list, _ := tree["messages"].([]any)
+		for _, m := range list {
+			if o, ok := m.(map[string]any); ok && o["role"] == "assistant" && !got.Later {
+				t.Errorf("%q: an answer in it is not seen", body)
 			}
 		}
 	})

@@ -61,7 +61,7 @@ func (b block) earliest(n int, now time.Time) time.Time {
 	}
 	wait := time.Duration(0)
 	for _, l := range b.limits {
-		if l.Calls > 0 {
+		if l.Calls > 0 && l.Cost == 0 { // tokens may be given back
 			wait = max(wait, l.Per*min(time.Duration(n/l.Calls), math.MaxInt64/l.Per))
 		}
 	}
@@ -99,6 +99,9 @@ func (g *Gate) join(w *waiter) *line {
 	l := g.line(w.ask.Key)
 	g.joined++
 	w.seq = g.joined
+	if w.ask.Others != nil {
+		g.roaming++
+	}
 	l.add(w)
 	return l
 }
@@ -130,6 +133,9 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	}
 	if w.unjudged {
 		l.unjudged--
+	}
+	if w.ask.Others != nil {
+		g.roaming--
 	}
 	l.remove(w)
 	l.refresh(now)
@@ -315,12 +321,12 @@ func wakeInTurn(lines []*line, now time.Time) {
 	}
 }
 
-// lacks reports whether what blocks the line is a place in one of these
-// buckets. Lanes that sleep for one wake.
-func (l *line) lacks(places []string) bool {
-	found := l.block.lacks(places)
+// lacks reports whether what blocks the line is a place or tokens of one of
+// these buckets. Lanes that sleep for one wake.
+func (l *line) lacks(held []string) bool {
+	found := l.block.lacks(held)
 	for _, a := range l.lanes {
-		if a.block.lacks(places) {
+		if a.block.lacks(held) {
 			a.block, found = block{}, true
 		}
 	}

@@ -167,9 +167,10 @@ func (g *Gate) isFree(w *waiter) bool {
 	return w.freed
 }
 
-// lacks reports whether a place in one of these buckets is what it lacks.
-func (b block) lacks(places []string) bool {
+// lacks reports whether a place or tokens of one of these buckets are what it
+// lacks.
+func (b block) lacks(held []string) bool {
 	return slices.ContainsFunc(b.refused, func(f limiter.Refusal) bool {
-		return f.Cause == limiter.Concurrent && slices.Contains(places, f.Key)
+		return f.Cause != limiter.Throttle && slices.Contains(held, f.Key)
 	})
 }

@@ -9,10 +9,14 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
-// The units of the buckets that policy names.
+// The units of the buckets that policy names. Tokens are those of prompts and
+// answers together, Input those of prompts, Output those of answers.
 const (
 	Requests   = "requests"
 	Places     = "places"
+	Tokens     = "tokens"
+	Input      = "input"
+	Output     = "output"
 	Background = "background"
 )
 
@@ -42,8 +46,11 @@ type Rules struct {
 	Share float64
 }
 
-// declaresRate reports whether any rate is declared for the request.
-func (r Rules) declaresRate() bool { return r.Limits.DeclaresRate() || r.Own.DeclaresRate() }
+// declaresRequests reports whether any rate of requests is declared for the
+// request.
+func (r Rules) declaresRequests() bool {
+	return r.Limits.DeclaresRequests() || r.Own.DeclaresRequests()
+}
 
 // A Plan is what policy says now for the next request of a caller key.
 type Plan struct {
@@ -163,21 +170,22 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 // limits compiles everything that slows the key to limits.
 func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
+	t := toll{r.Cost, s.Ratios.Largest()}
 	if r.Client.Key != "" {
 		limits = append(limits, r.Client)
 	}
 	if r.OwnBucket != nil {
-		limits = append(limits, r.Own.compile(factor, r.OwnBucket)...)
+		limits = append(limits, r.Own.compile(factor, t, r.OwnBucket)...)
 		if a.Background {
-			limits = append(limits, r.Own.background(factor*r.shared(now, a), r.OwnBucket)...)
+			limits = append(limits, r.Own.background(factor*r.shared(now, a), t, r.OwnBucket)...)
 		}
 	}
 	if a.Background {
-		limits = append(limits, r.Limits.background(factor*r.shared(now, a), r.Bucket)...)
+		limits = append(limits, r.Limits.background(factor*r.shared(now, a), t, r.Bucket)...)
 	}
 	limits = merged(limits)
 	own = len(limits)
-	if declared := r.Limits.compile(factor, r.Bucket); own == 0 {
+	if declared := r.Limits.compile(factor, t, r.Bucket); own == 0 {
 		limits = declared
 	} else {
 		limits = append(limits, declared...)
@@ -192,7 +200,7 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 	}
 	limits = merged(limits)
 	lasting := len(limits)
-	if s.Probe.Needed && !r.declaresRate() {
+	if s.Probe.Needed && !r.declaresRequests() {
 		// The probe has to be counted by what will space those behind it.
 		every := toldInterval(s, now)
 		if r.learns(s, now) && s.Rate.PerSecond == 0 {

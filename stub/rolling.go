@@ -18,14 +18,14 @@ type rolling struct {
 	oldest  int         // its oldest entry then
 }
 
-func (r *rolling) wait(now time.Time) time.Duration {
+func (r *rolling) wait(now time.Time, _ int) time.Duration {
 	if len(r.counted) < r.limit {
 		return 0
 	}
 	return max(0, r.counted[r.oldest].Add(r.per).Sub(now))
 }
 
-func (r *rolling) take(now time.Time) {
+func (r *rolling) take(now time.Time, _ int) {
 	if len(r.counted) < r.limit {
 		r.counted = append(r.counted, now)
 		return
@@ -34,7 +34,9 @@ func (r *rolling) take(now time.Time) {
 	r.oldest = (r.oldest + 1) % r.limit
 }
 
-func (r *rolling) penalise(now time.Time) { r.take(now) }
+func (r *rolling) penalise(now time.Time, n int) { r.take(now, n) }
+
+func (r *rolling) give(time.Time, time.Time, int) {} // a request is not given back
 
 func (r *rolling) budget(now time.Time) budget {
 	// From the newest back to the first that has left: they are in order.

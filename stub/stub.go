@@ -28,6 +28,7 @@
 package stub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -57,6 +58,9 @@ type Stub struct {
 	service   *rand.Rand
 	luck      *rand.Rand
 	meters    []meter
+	units     []Unit // of the meters
+	spans     []time.Duration
+	dues      []due
 	places    places
 	step      int // of the script
 	requests  int // generation requests that arrived, and so request ids
@@ -87,6 +91,8 @@ func New(c Config) (*Stub, error) {
 	for _, m := range c.Meters {
 		if m.counts() {
 			s.meters = append(s.meters, m.build())
+			s.units = append(s.units, cmp.Or(m.Unit, Requests))
+			s.spans = append(s.spans, m.per())
 		}
 	}
 	s.peak.per = c.window()

@@ -119,11 +119,15 @@ func TestFormsOfValues(t *testing.T) {
 		{"credentials", p.Credentials[0].Name + p.Credentials[0].Key + p.Credentials[0].Account + p.Credentials[1].Key, "agroq-keyacmeliteral"},
 		{"limits", p.Limits, paceline.Limits{
 			MaxPerDay: 10000, Pacing: "burst", SafetyMargin: 0.1, WindowSlack: -1, AbortHold: -1, Adaptive: paceline.Adaptive{Min: 1},
-			Windows: []paceline.Window{{Calls: 100, Per: 10 * time.Minute, Slack: -1}, {Calls: 1000, Per: 5 * time.Hour}},
+			MaxTokensPerMinute: 6000, MaxTokensPerDay: 500000, MaxInputTokensPerMinute: 5000, MaxOutputTokensPerMinute: 800,
+			Windows: []paceline.Window{
+				{Calls: 100, Per: 10 * time.Minute, Unit: "requests", Slack: -1}, {Calls: 1000, Per: 5 * time.Hour},
+				{Calls: 2000000, Per: 5 * time.Hour, Unit: "input"},
+			},
 		}},
 		{"retry", p.Retry, paceline.Retry{Max: -1, Max5xx: -1, MaxWait: -1, WaitForCapacity: true}},
 		{"timeouts", p.Timeouts, paceline.Timeouts{Connect: -1, Header: 90 * time.Second, Idle: -1, Total: 2 * time.Hour}},
-		{"models", p.Models, map[string]paceline.Limits{"[ab]*": {MaxPerSecond: 1, MaxConcurrent: 2}, "plain": {}}},
+		{"models", p.Models, map[string]paceline.Limits{"[ab]*": {MaxPerSecond: 1, MaxConcurrent: 2, MaxTokensPerMinute: 5}, "plain": {}}},
 	} {
 		if !reflect.DeepEqual(x.got, x.want) {
 			t.Errorf("%s: got %#v\nwant %#v", x.what, x.got, x.want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/policy"
 )
 
 // Why some keys change nothing yet.
@@ -205,22 +206,19 @@ func provider(p *Provider) kind {
 }
 
 func credential(c *paceline.Credential) kind {
-	var weight int
 	return object{fields: []field{
 		{name: "name", kind: text[string]{&c.Name, "a name", clientName}, def: "the provider's, with a number",
 			doc: "What the log and status call it."},
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by what is left of them",
-			doc: "How much of the work it gets."},
+		{name: "weight", kind: number(&c.Weight, 1, 1000), def: "1",
+			doc: "How much of the work it gets beside keys with as much left, or of which nothing is known yet."},
 	}}
 }
 
 // rates are the limits that a model may have of its own.
 func rates(l *paceline.Limits) object {
-	var tokens [4]int
-	const later = "declare requests"
 	return object{fields: []field{
 		{name: "maxPerSecond", alias: "rps", kind: number(&l.MaxPerSecond, 1, mostCalls), def: "no limit",
 			doc: "Requests in any second."},
@@ -232,10 +230,14 @@ func rates(l *paceline.Limits) object {
 			doc: "Requests in any 24 hours."},
 		{name: "maxConcurrent", kind: number(&l.MaxConcurrent, 1, mostCalls), def: "no limit",
 			doc: "Requests in flight at once."},
-		{name: "maxTokensPerMinute", alias: "tpm", kind: number(&tokens[0], 1, mostCalls), later: later, doc: "Tokens in any minute."},
-		{name: "maxTokensPerDay", alias: "tpd", kind: number(&tokens[1], 1, mostCalls), later: later, doc: "Tokens in any 24 hours."},
-		{name: "maxInputTokensPerMinute", alias: "itpm", kind: number(&tokens[2], 1, mostCalls), later: later, doc: "Tokens of prompts in any minute."},
-		{name: "maxOutputTokensPerMinute", alias: "otpm", kind: number(&tokens[3], 1, mostCalls), later: later, doc: "Tokens of answers in any minute."},
+		{name: "maxTokensPerMinute", alias: "tpm", kind: number(&l.MaxTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens in any minute, as the provider charges them: of prompts and answers together."},
+		{name: "maxTokensPerDay", alias: "tpd", kind: number(&l.MaxTokensPerDay, 1, mostCalls), def: "no limit",
+			doc: "Tokens in any 24 hours."},
+		{name: "maxInputTokensPerMinute", alias: "itpm", kind: number(&l.MaxInputTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens of prompts in any minute."},
+		{name: "maxOutputTokensPerMinute", alias: "otpm", kind: number(&l.MaxOutputTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens of answers in any minute."},
 		{name: "windows", kind: list[paceline.Window]{p: &l.Windows, what: "windows", of: window},
 			doc: "Rolling windows of any other length."},
 		{name: "pacing", kind: oneOf(&l.Pacing, paceline.Even, paceline.Burst), def: "even",
@@ -264,12 +266,11 @@ func limits(l *paceline.Limits) object {
 }
 
 func window(w *paceline.Window) kind {
-	unit := "requests"
 	return object{fields: []field{
-		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests."},
+		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests, or tokens."},
 		{name: "perMs", kind: ms(&w.Per, time.Millisecond), doc: "In any span of this length."},
-		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests",
-			doc: "What is counted."},
+		{name: "unit", kind: oneOf(&w.Unit, policy.Requests, policy.Tokens, policy.Input, policy.Output), def: "requests",
+			doc: "What is counted: requests, tokens, or those of the input or the output alone."},
 		{name: "slackMs", kind: msOrNone(&w.Slack), def: "windowSlackMs, at most 2 % of the window",
 			doc: "What the window is lengthened by."},
 	}}

@@ -55,7 +55,6 @@ type Proxy struct {
 	state    atomic.Pointer[state]
 	draining atomic.Bool
 	metrics  *metrics
-	headroom headroom
 	waits    waits
 }
 
@@ -70,7 +69,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Status == nil {
 		o.Status = func() any { return map[string]any{"version": o.Version, "callers": o.Transport.Status()} }
 	}
-	p := &Proxy{o: o, metrics: newMetrics(o.Transport), headroom: headroom{transport: o.Transport}}
+	p := &Proxy{o: o, metrics: newMetrics(o.Transport)}
 	return p, p.SetConfig(o.Config)
 }
 
