@@ -36,6 +36,7 @@ type call struct {
 	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	choices    []candidate // what it may be made with instead, nil for nothing
+	coming     string      // the caller key that it is counted for as coming
 	rules      policy.Rules
 	payload    *payload
 	calibrated bool // something depends on what it costs
@@ -165,6 +166,7 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 func (c *call) close() {
 	c.payload.close()
 	c.reserve(-c.held)
+	c.arrive()
 }
 
 // plan is what holds for the next start of the call's key.
@@ -202,6 +204,7 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 
 // started books a start, before the next in line may ask.
 func (c *call) started(at time.Time) {
+	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		c.rules.Started(s, at)
 		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
