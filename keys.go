@@ -53,7 +53,10 @@ func callerOf(e *entry, account, id, model string) callerKey {
 // of the SHA-256 of what is stable in it. Requests without one share an empty
 // id.
 func credentialID(e *entry, h http.Header, u *url.URL) string {
-	stable := e.dialect.CredentialOf(h, u)
+	return hashed(e.dialect.CredentialOf(h, u))
+}
+
+func hashed(stable string) string {
 	if stable == "" {
 		return ""
 	}

@@ -15,25 +15,50 @@ func isEventStream(body []byte) bool {
 	return false
 }
 
-// events yields the data of the complete events at the beginning of a stream.
-// Only the first few are looked at: a refusal comes before any answer.
-func events(body []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
+// events yields the names and data of the events at the beginning of a stream,
+// the last of them possibly cut. Only the first few are looked at: a refusal
+// comes before any answer.
+func events(body []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		var name string
 		var data []byte
 		seen := 0
-		for line := range bytes.Lines(append(bytes.Clone(body), '\n', '\n')) {
-			line = bytes.TrimRight(line, "\r\n")
-			if part, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-				data = append(append(data, bytes.TrimPrefix(part, []byte(" "))...), '\n')
-				continue
+		end := func() bool {
+			if name == "" && data == nil {
+				return true
 			}
-			if len(line) > 0 || len(data) == 0 {
-				continue
-			}
-			if seen++; seen > 4 || !yield(data) {
-				return
-			}
-			data = nil
+			seen++
+			more := yield(name, data) && seen < 8
+			name, data = "", nil
+			return more
 		}
+		for len(body) > 0 {
+			n := bytes.IndexAny(body, "\r\n")
+			if n < 0 {
+				n = len(body)
+			}
+			line := body[:n]
+			switch rest := body[n:]; {
+			case bytes.HasPrefix(rest, []byte("\r\n")):
+				body = rest[2:]
+			default:
+				body = rest[min(1, len(rest)):]
+			}
+			if len(line) == 0 {
+				if !end() {
+					return
+				}
+				continue
+			}
+			field, value, _ := bytes.Cut(line, []byte(":"))
+			value = bytes.TrimPrefix(value, []byte(" "))
+			switch string(field) {
+			case "event":
+				name = string(value[:min(len(value), 64)])
+			case "data":
+				data = append(append(data, value...), '\n')
+			}
+		}
+		end()
 	}
 }

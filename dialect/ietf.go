@@ -75,7 +75,7 @@ func ietfBucket(a *answer, item, policy ietfItem) (b bucket, kind string) {
 	case "tokens":
 		b.Unit = Tokens
 	}
-	b.Window = Unknown
+	b.Window, b.standard = Unknown, true
 	if w, said, _ := policy.number("w"); said {
 		if s := seconds(w); s.name != "" {
 			b.Window, b.long = s.name, s.long

@@ -1,0 +1,34 @@
+package paceline_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/stub"
+)
+
+// A token that is replaced every few hours is known by the account that the body
+// names: its successor goes on in its line, and another account's does not.
+func TestAccountOfTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, paceline.Provider{Dialect: "anthropic"})
+		for _, who := range []struct{ token, account string }{{"one", "0"}, {"two", "0"}, {"two", "1"}} {
+			body := `{"model":"m","metadata":{"user_id":"user_f_account_01234567-89ab-cdef-0123-456789abcde` + who.account + `_session_x"}}`
+			req := request(t.Context(), "POST", "http://provider.test/v1/messages", body)
+			req.Header.Set("Authorization", "Bearer sk-ant-oat01-"+who.token)
+			res, err := r.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+		}
+		var names []string
+		for _, rec := range r.logged() {
+			names = append(names, rec.Credential)
+		}
+		if len(names) != 3 || names[0] != names[1] || names[1] == names[2] {
+			t.Errorf("credentials %v; want the first two the same", names)
+		}
+	})
+}
