@@ -37,6 +37,7 @@ type call struct {
 	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	choices    []candidate // what it may be made with instead, nil for nothing
+	coming     string      // the caller key that it is counted for as coming
 	rules      policy.Rules
 	payload    *payload
 	calibrated bool // something depends on what it costs
@@ -180,6 +181,7 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 func (c *call) close() {
 	c.payload.close()
 	c.reserve(-c.held)
+	c.arrive()
 }
 
 // plan is what holds for the next start of the call's key.
@@ -219,6 +221,7 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 // started books a start, before the next in line may ask.
 // It returns the instant that stands for this start and no other.
 func (c *call) started(at time.Time) (booked time.Time) {
+	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
 		c.rules.Started(s, booked)

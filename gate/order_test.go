@@ -264,10 +264,11 @@ func TestLongLineOfMany(t *testing.T) {
 			if i%50 == 0 {
 				a.Deadline = begin.Add(time.Hour)
 			}
-			a.Started = func(now time.Time) {
+			a.Started = func(now time.Time) time.Time {
 				mu.Lock()
 				defer mu.Unlock()
 				started, at = append(started, i%lanes), append(at, now)
+				return now
 			}
 			wg.Go(func() {
 				if _, err := g.Enter(t.Context(), a); err != nil {
