@@ -14,7 +14,7 @@ var BrightData = &Dialect{
 	Read:   reader{judge: judgeBrightData, hidden: brightDataRefuses, budgets: brightDataBudgets}.read,
 	Tells:  "a code in a header when it refuses, also under 200",
 	Demand: brightDataDemand,
-	Kind:   endingIn("/request", "/datasets/v3/scrape", brightDataJob),
+	Kind:   kindBy([]string{"/request", "/datasets/v3/scrape", brightDataJob}, nil),
 }
 
 // brightDataMonth is the code of a month's free requests that are used up.
