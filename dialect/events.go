@@ -15,21 +15,28 @@ func isEventStream(body []byte) bool {
 	return false
 }
 
-// events yields the names and data of the events at the beginning of a stream,
-// the last of them possibly cut. Only the first few are looked at: a refusal
-// comes before any answer.
-func events(body []byte) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		var name string
-		var data []byte
+// An event is one of a stream of them; not whole where the stream was cut before
+// its end.
+type event struct {
+	name  string
+	data  []byte
+	whole bool
+}
+
+// events yields the events at the beginning of a stream. Only the first few are
+// looked at: a refusal comes before any answer.
+func events(body []byte) iter.Seq[event] {
+	return func(yield func(event) bool) {
+		var e event
 		seen := 0
-		end := func() bool {
-			if name == "" && data == nil {
+		end := func(whole bool) bool {
+			if e.name == "" && e.data == nil {
 				return true
 			}
 			seen++
-			more := yield(name, data) && seen < 8
-			name, data = "", nil
+			e.whole = whole
+			more := yield(e) && seen < 8
+			e = event{}
 			return more
 		}
 		for len(body) > 0 {
@@ -45,7 +52,7 @@ func events(body []byte) iter.Seq2[string, []byte] {
 				body = rest[min(1, len(rest)):]
 			}
 			if len(line) == 0 {
-				if !end() {
+				if !end(true) {
 					return
 				}
 				continue
@@ -54,11 +61,11 @@ func events(body []byte) iter.Seq2[string, []byte] {
 			value = bytes.TrimPrefix(value, []byte(" "))
 			switch string(field) {
 			case "event":
-				name = string(value[:min(len(value), 64)])
+				e.name = string(value[:min(len(value), 64)])
 			case "data":
-				data = append(append(data, value...), '\n')
+				e.data = append(append(e.data, value...), '\n')
 			}
 		}
-		end()
+		end(false)
 	}
 }

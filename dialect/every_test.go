@@ -280,18 +280,25 @@ func TestAnyAnswerIsSound(t *testing.T) {
 	for range 12 {
 		quoted = fmt.Sprintf(`{"error":{"message":%q}}`, quoted)
 	}
+	var bodies [][]byte
+	for _, body := range []string{large, deep, lists, quoted, "\xff\xfe{\"error\"", "\xff\xff\xff", "\x1f\x8b\x08", "null", "0", `""`, `{}`, `[]`, "event: error", "data:\n\n", "\n\n\n"} {
+		bodies = append(bodies, []byte(body))
+	}
 	everyDialect(t, func(t *testing.T, d *dialect.Dialect) {
 		for _, c := range cases {
 			readSound(t, d, c.Head(), c.Body)
-			for _, status := range []int{-5, 0, 100, 199, 200, 299, 399, 400, 403, 413, 429, 500, 503, 529, 599, 1000} {
+			for _, status := range []int{0, 200, 403, 413, 429, 503} {
 				h := c.Head()
 				h.Status = status
 				readSound(t, d, h, c.Body)
 			}
 		}
-		for _, body := range []string{large, deep, lists, quoted, "\xff\xfe{\"error\"", "\xff\xff\xff", "\x1f\x8b\x08", "null", "0", `""`, `{}`, `[]`, "event: error", "data:\n\n", "\n\n\n"} {
+		for _, body := range bodies {
 			for _, status := range []int{200, 429, 503} {
-				r := readSound(t, d, head(status), body)
+				r := d.ReadHead(head(status), body)
+				if err := dialecttest.Sound(r); err != nil {
+					t.Error(err)
+				}
 				if status == 429 && r.Class != dialect.RateLimited || r.Told {
 					t.Errorf("%d to %.20q is %s, %v", status, body, r.Class, r.Wait)
 				}

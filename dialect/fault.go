@@ -52,8 +52,8 @@ func readFault(body []byte) fault {
 	case body[0] == '{' || body[0] == '[':
 		f.json(body, 0)
 	case isEventStream(body):
-		for _, data := range events(body) {
-			f.json(data, 0)
+		for e := range events(body) {
+			f.json(e.data, 0)
 		}
 	default:
 		var s string
@@ -67,7 +67,7 @@ func readFault(body []byte) fault {
 }
 
 func trimBody(body []byte) []byte {
-	return bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	return bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
 }
 
 // json reads one document into the fault.

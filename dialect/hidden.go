@@ -30,22 +30,19 @@ func hiddenFault(contentType string, body []byte) (fault, bool) {
 			f.object(o, 0)
 			return f, true
 		}
-	case stream || isEventStream(body) && contentType == "":
-		for name, data := range events(body) {
-			o, ok := firstObject(data)
-			if strings.EqualFold(name, "error") {
-				if ok {
-					f.object(o, 0)
-				} else {
-					f.text(string(data), 0)
-				}
-				return f, true
-			}
-			if ok && refuses(o) {
+	case (stream || contentType == "") && isEventStream(body):
+		for e := range events(body) {
+			o, ok := firstObject(e.data)
+			named := strings.EqualFold(e.name, "error")
+			switch {
+			case ok && (named || refuses(o)):
 				f.object(o, 0)
 				return f, true
+			case named && e.whole:
+				f.text(string(e.data), 0)
+				return f, true
 			}
-			if !ok || !preamble(name, o) {
+			if !ok || !preamble(e.name, o) {
 				break
 			}
 		}
