@@ -1,8 +1,10 @@
 package paceline_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/stub"
@@ -30,5 +32,38 @@ func TestAccountOfTheBody(t *testing.T) {
 		if len(names) != 3 || names[0] != names[1] || names[1] == names[2] {
 			t.Errorf("credentials %v; want the first two the same", names)
 		}
+	})
+}
+
+// Models that share a limit share a line: what one of them is told binds the other,
+// and no third.
+func TestModelsOfOneLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{Script: []stub.Step{told(20 * sec)}}, paceline.Provider{Dialect: "anthropic"})
+		began := time.Now()
+		var sent sync.WaitGroup
+		for i, want := range []struct {
+			model          string
+			asked, atLeast time.Duration
+			atMost         time.Duration
+		}{
+			{"claude-sonnet-4-5-20250929", 0, 20 * sec, 21 * sec},
+			{"claude-sonnet-4-20250514", sec, 20 * sec, 40 * sec},
+			{"claude-haiku-4-5", sec, sec, sec},
+		} {
+			sent.Go(func() {
+				time.Sleep(want.asked)
+				res, err := r.RoundTrip(request(t.Context(), "POST", "http://provider.test/v1/messages", `{"model":"`+want.model+`"}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res.Body.Close()
+				if after := time.Since(began); after < want.atLeast || after > want.atMost || res.StatusCode != 200 {
+					t.Errorf("request %d is answered %d after %v, want 200 after %v to %v", i, res.StatusCode, after, want.atLeast, want.atMost)
+				}
+			})
+		}
+		sent.Wait()
 	})
 }

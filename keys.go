@@ -44,6 +44,9 @@ func parseCallerKey(s string) (k callerKey, ok bool) {
 func callerOf(e *entry, account, id, model string) callerKey {
 	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
+		if group := e.dialect.Metering.Group; group != nil {
+			model = group(model) // those that share one limit share a line
+		}
 		k.scope = scopeOf(model)
 	}
 	return k

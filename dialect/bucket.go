@@ -225,7 +225,7 @@ func parseBucketName(suffix string) (bucketName, bool) {
 	switch {
 	case tokens:
 		n.unit = unitOf(side, "tokens")
-	case requests, len(rest) == 0 && side == "":
+	case requests, side == "" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "dynamic"):
 		n.unit = Requests
 	default:
 		return n, false

@@ -9,7 +9,7 @@ var Cohere = &Dialect{
 	Reports: true,
 	Read:    reader{budgets: cohereBudgets}.read,
 	Tells:   "calls of a minute and a month, to trial keys only",
-	Kind:    endingIn("/classify", "/summarize"),
+	Kind:    kindBy([]string{"/classify", "/summarize"}, nil),
 }
 
 func cohereBudgets(a *answer, out []bucket) []bucket {

@@ -49,7 +49,8 @@ func (p reader) read(h Head, body []byte) Reading {
 	limited := r.Class == RateLimited || r.Class == QuotaExhausted
 	if r.Class == RateLimited {
 		r.Concurrent = r.Concurrent || concurrent || p.concurrent || a.namesConcurrency()
-		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge)
+		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge) ||
+			a.says("request too large")
 	}
 	if r.Class == RateLimited && !r.TooLarge {
 		if why, long := a.longWindow(buckets); long && !r.Concurrent {
@@ -61,6 +62,7 @@ func (p reader) read(h Head, body []byte) Reading {
 	}
 	if r.Class == RateLimited && r.Told && r.Wait >= time.Hour && !r.Concurrent && !a.namesShort() {
 		r.Class = QuotaExhausted
+		r.Why += ", an hour or more"
 	}
 	r.Named = limited && (a.namesLimit() || anyExhausted(buckets))
 	r.Buckets = snapshots(buckets)
