@@ -253,7 +253,7 @@ func (a *attempt) learn() {
 		if a.pauses {
 			s.Unread--
 		}
-		l = c.rules.Learn(s, policy.Answer{
+		l = c.rules.Learn(s, starts, policy.Answer{
 			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})

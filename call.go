@@ -156,9 +156,9 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	}
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
-	c.caller.Use(now, func(s *budget.State, _ *budget.Starts) (changed bool) {
+	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
-		p = c.rules.Plan(s, now, a)
+		p = c.rules.Plan(s, starts, now, a)
 		return changed
 	})
 	if open {
@@ -170,12 +170,14 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 }
 
 // started books a start, before the next in line may ask.
-func (c *call) started(at time.Time) {
+// It returns the instant that stands for this start and no other.
+func (c *call) started(at time.Time) (booked time.Time) {
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest())
+		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		c.rules.Started(s, booked)
 		return s.Probe.Needed // another process must not probe as well
 	})
+	return booked
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it

@@ -164,7 +164,7 @@ func (h *home) remember(s *seed, now time.Time) {
 	slices.SortFunc(sent, time.Time.Compare)
 	h.book.Caller(s.key.String(), now).Use(now, func(_ *budget.State, starts *budget.Starts) bool {
 		for _, at := range sent {
-			starts.Add(at, s.entry.Longest())
+			starts.Add(at, s.entry.Longest(), budget.Charge{})
 		}
 		return false
 	})
@@ -185,7 +185,7 @@ func (h *home) plant(s *seed, now time.Time) error {
 			paused = s.until
 		}
 		for model := range s.sent {
-			limits[model] = rulesOf(s.entry, s.key, model).Plan(state, now, policy.Activity{}).Limits
+			limits[model] = rulesOf(s.entry, s.key, model).Plan(state, nil, now, policy.Activity{}).Limits
 		}
 		return changed
 	})

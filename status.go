@@ -148,7 +148,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 	orders := h.orders(operatorKey(key.provider), now)
 	caller.Look(now, func(state *budget.State, starts *budget.Starts) {
 		state.Obey(&orders, now)
-		plan := rules.Plan(state, now, policy.Activity{InFlight: line.Active, Waiting: line.Waiting[0] + line.Waiting[1] + line.Waiting[2]})
+		plan := rules.Plan(state, starts, now, policy.Activity{InFlight: line.Active, Waiting: line.Waiting[0] + line.Waiting[1] + line.Waiting[2]})
 		effective := rules.Effective(state, now)
 		s.Effective = effectiveStatus(effective)
 		s.Sent60s = starts.Within(time.Minute, now)

@@ -111,7 +111,7 @@ func TestMerge(t *testing.T) {
 func TestObserve(t *testing.T) {
 	var s budget.State
 	see := func(sent time.Duration, limit, remaining int64) {
-		s.Observe(now.Add(sent), []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &remaining}})
+		s.Observe(nil, budget.Observation{Sent: now.Add(sent), Head: now.Add(sent), Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &remaining}}})
 	}
 	see(2, 60, 10)
 	see(1, 60, 50) // an older one that comes late
@@ -140,7 +140,7 @@ func TestStarts(t *testing.T) {
 	at := now
 	for range 5000 {
 		at = at.Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
-		s.Add(at, time.Hour)
+		s.Add(at, time.Hour, budget.Charge{})
 		all = append(all, at)
 		per := time.Duration(1+rng.IntN(3600)) * time.Second
 		end := at.Add(-time.Duration(rng.IntN(100)) * time.Millisecond)
@@ -163,7 +163,7 @@ func TestStarts(t *testing.T) {
 func TestStartsAreBounded(t *testing.T) {
 	var s budget.Starts
 	for i := range 200_000 {
-		s.Add(now.Add(time.Duration(i)), time.Hour)
+		s.Add(now.Add(time.Duration(i)), time.Hour, budget.Charge{})
 	}
 	if n := s.Within(time.Hour, now.Add(time.Second)); n != 1<<16 {
 		t.Errorf("%d starts kept", n)

@@ -50,14 +50,14 @@ func holdsOf(s *budget.State) holds {
 	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
 }
 
-// Learn takes in an answer. Each rule is a few lines of its own below; all of
+// Learn takes in an answer; starts is the log that its request is in. Each rule is a few lines of its own below; all of
 // them obey that one answer teaches once.
-func (r Rules) Learn(s *budget.State, a Answer) Lesson {
+func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
-	if !a.Lost {
-		s.Observe(a.Sent, a.Reading.Buckets)
+	if !a.Lost && !r.NoBudgets {
+		s.Observe(starts, budget.Observation{Sent: a.Sent, Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
 		l.Changed = len(a.Reading.Buckets) > 0
 	}
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {

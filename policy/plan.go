@@ -30,6 +30,13 @@ type Rules struct {
 	Own       Limits
 	OwnBucket func(unit string) string
 	Client    limiter.Limit
+	// Cost is what the request is expected to cost, in tokens.
+	Cost budget.Charge
+	// NoBudgets leaves out what the provider tells of its budgets: no reading
+	// is kept and none is waited for. BudgetLogOnly keeps them, and only says in
+	// Plan.Budget what would have been waited for.
+	NoBudgets     bool
+	BudgetLogOnly bool
 	// Share is the part of the rates per minute and longer that background
 	// requests may use while others are being started. 0: no such bound.
 	Share float64
@@ -70,6 +77,19 @@ type Plan struct {
 	Eases time.Time
 	// Why says in a few words what NotBefore comes from.
 	Why string
+	// Budget is the observed budget that NotBefore comes from, nil for none.
+	Budget *Shortage
+}
+
+// A Shortage is an observed budget in which a request finds too little now.
+type Shortage struct {
+	Unit, Window string // as the dialect names them
+	Remaining    int64  // as it is projected to now
+	Limit        int64  // 0 where none is told
+	Floor        int64  // what should be left
+	// Anyway is true where the request may be sent all the same, if a person
+	// wants it: a reading alone never refuses.
+	Anyway bool
 }
 
 // An Activity is what the line of a caller key is doing, in this process.
@@ -82,6 +102,9 @@ type Activity struct {
 	Foreground time.Time
 	// Background is true where the asking request counts as background.
 	Background bool
+	// Anyway is true where somebody wants the request sent whatever the
+	// observed budgets say. Stated waits and declared limits hold all the same.
+	Anyway bool
 }
 
 // shareFor is how long after the latest other start background requests keep
@@ -94,10 +117,10 @@ const probeFor = 2 * time.Second
 
 // Plan says what the next request of the caller key must fit, and when it may
 // be asked for.
-func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
+func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Activity) Plan {
 	r.expireProbe(s, now, a)
 	var p Plan
-	p.Limits, p.Own, p.Passing = r.limits(s, now, a)
+	p.Limits, p.Own, p.Passing = r.limits(s, starts, now, a)
 	if a.Background && r.shared(now, a) < 1 {
 		p.Eases = a.Foreground.Add(shareFor)
 	}
@@ -116,6 +139,8 @@ func (r Rules) Plan(s *budget.State, now time.Time, a Activity) Plan {
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
+	case !r.NoBudgets && !a.Anyway:
+		r.budgets(&p, s, starts, now)
 	}
 	return p
 }
@@ -129,7 +154,7 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 }
 
 // limits compiles everything that slows the key to limits.
-func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
+func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
 	if r.Client.Key != "" {
 		limits = append(limits, r.Client)
@@ -176,6 +201,9 @@ func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limi
 	}
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
+	}
+	if !r.NoBudgets && !a.Anyway {
+		slow(toldSpacing(s.Levels(starts, now, r.Cost), now))
 	}
 	if s.Places.N > 0 {
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))
@@ -237,9 +265,12 @@ func toldInterval(s *budget.State, now time.Time) time.Duration {
 // how often, one over a day leaves room for hours that are not all alike, and
 // one of long ago may be of another plan.
 func toldEvery(b budget.Reading, now time.Time) time.Duration {
-	per := windowOf(b.Snapshot)
-	if now.Sub(b.Sent) > memory || b.Unit != Requests || per == 0 || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
+	per := budget.Window(b.Snapshot)
+	if now.Sub(b.Sent) > memory || b.Unit != Requests || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
 		return 0
 	}
-	return max(1, per/time.Duration(*b.Limit))
+	if rate := b.PerSecond(); rate > 0 {
+		return max(1, time.Duration(float64(time.Second)/rate))
+	}
+	return per / time.Duration(*b.Limit)
 }

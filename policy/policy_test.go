@@ -70,7 +70,7 @@ func TestLimitsCompile(t *testing.T) {
 		{policy.Limits{MaxConcurrent: 1}, 0.2, "1 places"},
 	} {
 		s := &budget.State{Factor: budget.Factor{Value: tt.factor, Changed: t0}}
-		p := rules(tt.limits).Plan(s, t0, policy.Activity{})
+		p := rules(tt.limits).Plan(s, nil, t0, policy.Activity{})
 		if got := write(p.Limits); got != tt.want {
 			t.Errorf("%+v at %v:\ngot  %s\nwant %s", tt.limits, tt.factor, got, tt.want)
 		}
@@ -84,7 +84,7 @@ func TestCompiledLimitsAreValid(t *testing.T) {
 		for _, factor := range []float64{0.2, 0.343, 0.7, 0.9, 1} {
 			for _, l := range []policy.Limits{{MaxPerSecond: n}, {MaxPerMinute: n}, {MaxPerHour: n}, {MaxPerDay: n, MaxConcurrent: n}} {
 				s := &budget.State{Factor: budget.Factor{Value: factor, Changed: t0}}
-				p := rules(l).Plan(s, t0, policy.Activity{})
+				p := rules(l).Plan(s, nil, t0, policy.Activity{})
 				if err := (limiter.Request{Limits: p.Limits, Hold: sec}).Validate(); err != nil {
 					t.Errorf("%+v at %v: %v", l, factor, err)
 				}
@@ -109,10 +109,10 @@ func TestCompiledLimitsAreValid(t *testing.T) {
 func TestToldIntervalSpacesTheProbe(t *testing.T) {
 	limit := int64(30)
 	s := &budget.State{}
-	s.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	r := rules(policy.Limits{})
-	r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: true, Wait: sec}})
-	if got := write(r.Plan(s, t0.Add(sec), policy.Activity{}).Limits); got != "1/2s" {
+	r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: true, Wait: sec}})
+	if got := write(r.Plan(s, nil, t0.Add(sec), policy.Activity{}).Limits); got != "1/2s" {
 		t.Errorf("the probe is under %q, want 1/2s", got)
 	}
 }
@@ -123,19 +123,19 @@ func TestOverloadHalvesStarts(t *testing.T) {
 	s := &budget.State{}
 	r := rules(policy.Limits{})
 	full := func(at time.Time) {
-		r.Learn(s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.Overloaded}, Recent: 20})
+		r.Learn(s, nil, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.Overloaded}, Recent: 20})
 	}
 	full(t0)
 	full(t0.Add(11 * sec))
 	full(t0.Add(12 * sec))
-	if p := r.Plan(s, t0.Add(12*sec), policy.Activity{}); len(p.Limits) != 0 {
+	if p := r.Plan(s, nil, t0.Add(12*sec), policy.Activity{}); len(p.Limits) != 0 {
 		t.Errorf("two within ten seconds: %s", write(p.Limits))
 	}
 	full(t0.Add(13 * sec))
-	if got := write(r.Plan(s, t0.Add(13*sec), policy.Activity{}).Limits); got != "1/1s" {
+	if got := write(r.Plan(s, nil, t0.Add(13*sec), policy.Activity{}).Limits); got != "1/1s" {
 		t.Errorf("twenty starts in ten seconds became %s, want one a second", got)
 	}
-	if p := r.Plan(s, t0.Add(44*sec), policy.Activity{}); len(p.Limits) != 0 {
+	if p := r.Plan(s, nil, t0.Add(44*sec), policy.Activity{}); len(p.Limits) != 0 {
 		t.Errorf("half a minute later: %s", write(p.Limits))
 	}
 }
@@ -145,14 +145,14 @@ func TestOverloadHalvesStarts(t *testing.T) {
 func TestPlacesGrow(t *testing.T) {
 	s := &budget.State{}
 	r := rules(policy.Limits{})
-	r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Concurrent: true}, Activity: policy.Activity{InFlight: 5}})
+	r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Concurrent: true}, Activity: policy.Activity{InFlight: 5}})
 	if s.Places.N != 4 {
 		t.Fatalf("%d places after a refusal at five, want 4", s.Places.N)
 	}
 	admit := func(n, inFlight int) {
 		for i := range n {
 			at := t0.Add(time.Duration(i+1) * sec)
-			r.Learn(s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: inFlight}})
+			r.Learn(s, nil, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: inFlight}})
 		}
 	}
 	admit(100, 3)
@@ -172,15 +172,15 @@ type key struct {
 }
 
 func (k *key) refuse(sent, now time.Time) {
-	k.r.Learn(&k.s, policy.Answer{Sent: sent, Now: now, Reading: dialect.Reading{Class: dialect.RateLimited}})
+	k.r.Learn(&k.s, nil, policy.Answer{Sent: sent, Now: now, Reading: dialect.Reading{Class: dialect.RateLimited}})
 }
 
 // admit lets one request through at an instant; during a pause's probing that
 // is the probe.
 func (k *key) admit(at time.Time) {
-	k.r.Plan(&k.s, at, policy.Activity{})
+	k.r.Plan(&k.s, nil, at, policy.Activity{})
 	k.r.Started(&k.s, at)
-	k.r.Learn(&k.s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: 1}})
+	k.r.Learn(&k.s, nil, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{InFlight: 1}})
 }
 
 // The first episode leaves a spacing, a second within the hour a rate, one
@@ -262,7 +262,7 @@ func TestOneAnswerTeachesOnce(t *testing.T) {
 	if rest := k.s.Pause.Until.Sub(t0); rest > 2*sec+sec/2+30*time.Millisecond {
 		t.Errorf("one burst pauses for %v", rest)
 	}
-	k.r.Learn(&k.s, policy.Answer{Sent: t0, Now: t0.Add(sec), Reading: dialect.Reading{Class: dialect.OK}})
+	k.r.Learn(&k.s, nil, policy.Answer{Sent: t0, Now: t0.Add(sec), Reading: dialect.Reading{Class: dialect.OK}})
 	if !k.s.Episode.Open || !k.s.Probe.Needed {
 		t.Error("a success under way ended the episode")
 	}
@@ -276,7 +276,7 @@ func TestPausesOnlyGrow(t *testing.T) {
 	for _, step := range []struct{ wait, until time.Duration }{
 		{60 * sec, 60 * sec}, {5 * sec, 60 * sec}, {0, 60 * sec}, {61 * sec, 61 * sec},
 	} {
-		r.Learn(s, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: step.wait > 0, Wait: step.wait}})
+		r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: step.wait > 0, Wait: step.wait}})
 		if got := s.Pause.Until.Sub(t0); got != step.until {
 			t.Errorf("after %v was asked for the pause lasts %v, want %v", step.wait, got, step.until)
 		}
@@ -289,7 +289,7 @@ func TestLateRefusalLowersNothing(t *testing.T) {
 	s := &budget.State{}
 	r := rules(policy.Limits{MaxPerMinute: 60})
 	refused := func(sent, now time.Duration) bool {
-		return r.Learn(s, policy.Answer{Sent: t0.Add(sent), Now: t0.Add(now), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
+		return r.Learn(s, nil, policy.Answer{Sent: t0.Add(sent), Now: t0.Add(now), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
 	}
 	if !refused(0, sec) || refused(0, 20*sec) || !refused(2*sec, 21*sec) {
 		t.Errorf("the factor is %v; want one decrease for the two sent at 0, and one for the one sent after it", s.Factor.Value)
@@ -301,15 +301,15 @@ func TestLateRefusalLowersNothing(t *testing.T) {
 func TestReadingsAge(t *testing.T) {
 	limit, none := int64(3), int64(0)
 	s := &budget.State{}
-	s.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &none}})
+	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &none}}})
 	r := rules(policy.Limits{MaxConcurrent: 4})
 	refuse := func(at time.Duration) bool {
-		return r.Learn(s, policy.Answer{Sent: t0.Add(at), Now: t0.Add(at), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
+		return r.Learn(s, nil, policy.Answer{Sent: t0.Add(at), Now: t0.Add(at), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
 	}
 	if refuse(30*sec) || !refuse(2*time.Hour) {
 		t.Errorf("the factor is %+v; want it lowered by the refusal hours later only", s.Factor)
 	}
-	p := r.Plan(s, t0.Add(3*time.Hour), policy.Activity{})
+	p := r.Plan(s, nil, t0.Add(3*time.Hour), policy.Activity{})
 	for _, l := range p.Limits {
 		if l.Per == 20*sec {
 			t.Errorf("a rate told three hours ago still spaces: %s", write(p.Limits))
@@ -323,7 +323,7 @@ func TestLateRefusalOfAProbe(t *testing.T) {
 	k.refuse(t0, t0)
 	at := k.s.Pause.Until
 	k.r.Started(&k.s, at)
-	k.r.Plan(&k.s, at.Add(2*sec), policy.Activity{}) // not refused for two seconds
+	k.r.Plan(&k.s, nil, at.Add(2*sec), policy.Activity{}) // not refused for two seconds
 	if k.s.Probe.Needed {
 		t.Fatal("the probe is still awaited")
 	}
@@ -338,7 +338,7 @@ func TestLateRefusalOfAProbe(t *testing.T) {
 func TestWhoDoesNotLearn(t *testing.T) {
 	limit := int64(60)
 	told := budget.State{}
-	told.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	told.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	for name, k := range map[string]*key{
 		"adaptive off": {r: rules(policy.Limits{Adaptive: policy.Adaptive{Off: true}})},
 		"declared":     {r: rules(policy.Limits{MaxPerMinute: 60})},
@@ -413,14 +413,14 @@ func TestForgivenSpacingLeavesARamp(t *testing.T) {
 	k := &key{r: rules(policy.Limits{})}
 	k.s.Spacing = budget.Spacing{Every: 300 * time.Millisecond, Changed: t0}
 	at := t0.Add(sec)
-	k.r.Learn(&k.s, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{Waiting: 2}})
+	k.r.Learn(&k.s, nil, policy.Answer{Sent: at, Now: at, Reading: dialect.Reading{Class: dialect.OK}, Activity: policy.Activity{Waiting: 2}})
 	for range 2 {
-		if got := write(k.r.Plan(&k.s, at, policy.Activity{}).Limits); got != "1/500ms" {
+		if got := write(k.r.Plan(&k.s, nil, at, policy.Activity{}).Limits); got != "1/500ms" {
 			t.Errorf("under %q, want 1/500ms", got)
 		}
 		k.r.Started(&k.s, at)
 	}
-	if p := k.r.Plan(&k.s, at, policy.Activity{}); len(p.Limits) != 0 {
+	if p := k.r.Plan(&k.s, nil, at, policy.Activity{}); len(p.Limits) != 0 {
 		t.Errorf("those that waited have gone, and still: %s", write(p.Limits))
 	}
 }
@@ -446,7 +446,7 @@ func TestBackgroundWindows(t *testing.T) {
 			"13/1m0s, 720/1h0m0s, 4500/24h0m0s, 1/2h13m20s, " + declared, 0},
 		{policy.Activity{Background: true}, "13/1m0s, 720/1h0m0s, 4500/24h0m0s, 1/2h13m20s, " + declared, 0},
 	} {
-		p := r.Plan(&budget.State{}, t0, tt.a)
+		p := r.Plan(&budget.State{}, nil, t0, tt.a)
 		if got := write(p.Limits); got != tt.want {
 			t.Errorf("%+v:\ngot  %s\nwant %s", tt.a, got, tt.want)
 		}
@@ -472,7 +472,7 @@ func TestModelAndClientLimits(t *testing.T) {
 	r.Own = policy.Limits{MaxPerMinute: 10, MaxConcurrent: 4, Pacing: policy.Burst}
 	r.OwnBucket = func(unit string) string { return "model/" + unit }
 	r.Client = limiter.Limit{Key: "client", Concurrent: 8}
-	p := r.Plan(&budget.State{Factor: budget.Factor{Value: 0.5, Changed: t0}}, t0, policy.Activity{})
+	p := r.Plan(&budget.State{Factor: budget.Factor{Value: 0.5, Changed: t0}}, nil, t0, policy.Activity{})
 	if got, want := write(p.Limits), "8 client, 5/1m0s, 2 model/places, 30/1m0s, 1/2s"; got != want || p.Own != 3 {
 		t.Errorf("got %s, %d of its own; want %s", got, p.Own, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestGoodput(t *testing.T) {
 	if *seeds <= 0 {
 		t.Skip("a measurement: give -args -seeds 5")
 	}
-	rows := append(DeclaredRows(Scenarios(), windows), UntoldRows(Scenarios())...)
+	rows := slices.Concat(DeclaredRows(Scenarios(), windows), ToldRows(Scenarios()), UntoldRows(Scenarios()))
 	if *only != "" {
 		wanted := regexp.MustCompile(*only)
 		kept := rows[:0]

@@ -21,6 +21,13 @@ type Scenario struct {
 	Slack time.Duration
 	// Service and Spread are how long a generation takes.
 	Service, Spread time.Duration
+	// Headers tell what is left of the main meter, as it was HeadersAt.
+	Headers   stub.Headers
+	HeadersAt stub.HeadersAt
+	// Clients is how many there are, 0 for enough.
+	Clients int
+	// Another spends from the same meters.
+	Another Another
 	// EvenOnly marks meters that refuse a burst of the whole limit, or make
 	// one refusal expensive: nobody would declare burst pacing there.
 	EvenOnly bool
@@ -38,6 +45,7 @@ var (
 	declaredFigure = Figure{Ratio: 0.97, Refusals: 0}
 	smoothFigure   = Figure{Ratio: 0.88, Refusals: 3}  // buckets, rolling windows
 	stepFigure     = Figure{Ratio: 0.88, Refusals: 10} // fixed windows
+	toldFigure     = Figure{Ratio: 0.95, Refusals: 1.5}
 	noFigure       = Figure{}
 )
 
@@ -158,6 +166,6 @@ func (s Scenario) config(tells stub.RetryAfter, seed uint64) stub.Config {
 	return stub.Config{
 		Meters: s.Meters, Penalise: s.Penalise,
 		Jitter: s.Jitter, Service: s.Service, ServiceSpread: s.Spread,
-		RetryAfter: tells, Seed: seed, Window: s.window(),
+		RetryAfter: tells, Headers: s.Headers, HeadersAt: s.HeadersAt, Seed: seed, Window: s.window(),
 	}
 }

@@ -21,22 +21,22 @@ type System struct {
 // Declared is a Transport that was told the provider's limits.
 func Declared(pacing paceline.Pacing) System {
 	return System{"paceline " + string(pacing), true, func(s Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
-		return transport(provider, s.Declared(pacing))
+		return transport(s, provider, s.Declared(pacing))
 	}}
 }
 
 // Untold is a Transport that was told nothing.
-var Untold = System{"paceline untold", true, func(_ Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
-	return transport(provider, paceline.Limits{})
+var Untold = System{"paceline untold", true, func(s Scenario, provider http.RoundTripper, _ *rand.Rand) http.RoundTripper {
+	return transport(s, provider, paceline.Limits{})
 }}
 
 // transport is the system under test as its users make it, with a limiter of
 // its own: trials must not share counts. Every request goes to the one
 // provider, wherever it is reached.
-func transport(provider http.RoundTripper, l paceline.Limits) http.RoundTripper {
+func transport(s Scenario, provider http.RoundTripper, l paceline.Limits) http.RoundTripper {
 	return &paceline.Transport{
 		Base: provider, Limiter: memory.New(),
-		Providers: []paceline.Provider{{Name: "provider", BaseURL: base, Limits: l}},
+		Providers: []paceline.Provider{{Name: "provider", BaseURL: base, Dialect: string(s.Headers), Limits: l}},
 		Route:     func(*http.Request) ([]paceline.Route, error) { return []paceline.Route{{Provider: "provider"}}, nil },
 	}
 }

@@ -1,10 +1,12 @@
 package goodput
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/stub"
@@ -25,6 +27,8 @@ type Trial struct {
 // An Outcome is what came of a trial within its span.
 type Outcome struct {
 	Admitted, Refused int
+	// Taken is what another client got through.
+	Taken int
 	// Early and PeakWindow are of the whole trial, start-up included.
 	Early, PeakWindow int
 }
@@ -55,16 +59,27 @@ func (t Trial) Run() Outcome {
 func (t Trial) over(provider *stub.Stub, reach http.RoundTripper, url string) Outcome {
 	start := t.begin()
 	chance := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, n)) }
-	through := t.System.Wrap(t.Scenario, reach, chance(11))
+	ours := &tally{base: reach, from: start.Add(t.From), to: start.Add(t.To)}
+	through := t.System.Wrap(t.Scenario, ours, chance(11))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	// Not a deadline: a system that sees one may refuse what cannot meet it.
 	time.AfterFunc(t.To, stop)
-	load{clients: clients, url: url, regret: regret}.run(ctx, through, chance(12))
+	var others sync.WaitGroup
+	if m, counts := t.Scenario.main(); counts {
+		others.Go(func() { t.Scenario.Another.run(ctx, m, provider, chance(13)) })
+	}
+	load{clients: cmp.Or(t.Scenario.Clients, clients), url: url, regret: regret}.run(ctx, through, chance(12))
+	others.Wait()
 
 	counts := provider.Counts()
 	o := Outcome{Early: counts.Early, PeakWindow: counts.PeakWindow}
 	o.Admitted, o.Refused = count(provider, start.Add(t.From), start.Add(t.To))
+	if t.Scenario.Another.Share > 0 {
+		o.Taken = o.Admitted - ours.admitted
+		o.Admitted, o.Refused = ours.admitted, ours.refused
+		o.Early = 0 // the stub does not tell whose they were
+	}
 	return o
 }
 
