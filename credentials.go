@@ -115,7 +115,9 @@ func (e *entry) credential(name string) (*configured, error) {
 func (c *call) identify() (id string) {
 	who := c.with
 	if who == nil {
-		id = credentialID(c.entry, c.req.Header, c.req.URL)
+		if id = hashed(c.demand.Account); id == "" {
+			id = credentialID(c.entry, c.req.Header, c.req.URL)
+		}
 		who = c.entry.keyOf(id) // its client may send a configured key itself
 	}
 	if who == nil {
@@ -177,35 +179,12 @@ func (c *call) redact(err error) error {
 	return err
 }
 
-// keyShapes are the beginnings by which a key tells whose it is, the longer
-// before the shorter.
-var keyShapes = []struct{ prefix, provider string }{
-	{"sk-ant-", "anthropic"},
-	{"sk-or-", "openrouter"},
-	{"sk-proj-", "openai"},
-	{"sk-svcacct-", "openai"},
-	{"sk-admin-", "openai"},
-	{"gsk_", "groq"},
-	{"AIza", "gemini"},
-	{"xai-", "xai"},
-	{"pplx-", "perplexity"},
-	{"nvapi-", "nvidia"},
-	{"hf_", "huggingface"},
-	{"csk-", "cerebras"},
-	{"fw_", "fireworks"},
-	{"tgp_v1_", "together"},
-	{"github_pat_", "github"},
-	{"ghp_", "github"},
-}
-
 // KeyOf returns the built-in provider whose keys have the shape of key, empty
 // where the shape tells nothing: many providers give out keys that begin with
 // sk- alone. It is for telling a user of a key sent the wrong way.
 func KeyOf(key string) (provider string) {
-	for _, s := range keyShapes {
-		if strings.HasPrefix(key, s.prefix) {
-			return s.provider
-		}
+	if d := dialect.KeyOf(key); d != nil && d.BaseURL != "" {
+		return d.Name
 	}
 	return ""
 }

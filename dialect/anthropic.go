@@ -2,6 +2,8 @@ package dialect
 
 import (
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -9,13 +11,59 @@ import (
 // whole thousands. Plans (unified.go) have windows of five hours and seven days
 // of which only a fraction is told. What is read from its cache is free.
 var Anthropic = &Dialect{
-	Name:     "anthropic",
-	Hosts:    []string{"api.anthropic.com"},
-	Reports:  true,
-	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
-	Demand:   estimate,
-	Metering: Metering{PerModel: true, Charges: Charging{CachedFree: true}},
-	Account:  func(h http.Header) string { return h.Get("Anthropic-Organization-Id") },
+	Name:    "anthropic",
+	BaseURL: "https://api.anthropic.com",
+	Hosts:   []string{"api.anthropic.com"},
+	API:     AnthropicAPI,
+	Reports: true,
+	Tells:   "`anthropic-ratelimit-*` of a minute (also `-priority-` and `-fast-`), rounded to thousands; a plan's windows as fractions",
+	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
+	Demand:  anthropicDemand,
+	Metering: Metering{
+		PerModel: true,
+		Group:    anthropicGroup,
+		Charges:  Charging{CachedFree: true},
+	},
+	Account: func(h http.Header) string { return h.Get("Anthropic-Organization-Id") },
+	KeyHeader: func(_ *url.URL, key string) string {
+		if strings.HasPrefix(key, anthropicToken) {
+			return "Authorization"
+		}
+		return "X-Api-Key"
+	},
+	KeyPrefixes: []string{"sk-ant-"},
+}
+
+// anthropicFamily is a model's family and major version: "claude-sonnet-4-5"
+// shares its limits with "claude-sonnet-4".
+var anthropicFamily = regexp.MustCompile(`^claude-(?:opus|sonnet|haiku)-[0-9]`)
+
+func anthropicGroup(model string) string {
+	model = strings.ToLower(model)
+	if family := anthropicFamily.FindString(model); family != "" && !strings.HasPrefix(model, "claude-haiku") {
+		return family + ".x"
+	}
+	return model
+}
+
+// anthropicToken begins the tokens of accounts, which are no API keys and are
+// replaced every few hours.
+const anthropicToken = "sk-ant-oat"
+
+// accountID finds an account in metadata.user_id, where Claude Code puts it as
+// JSON, or between device and session.
+var accountID = regexp.MustCompile(`account(?:_uuid"\s*:\s*"|_)([0-9a-f]{8}-[0-9a-f-]{27})`)
+
+// anthropicDemand is the usual demand. Of a token that is replaced, nothing
+// stays but whose it is, and only the body says that.
+func anthropicDemand(r *http.Request, body []byte) Demand {
+	d := estimate(r, body)
+	if r != nil && strings.Contains(r.Header.Get("Authorization"), anthropicToken) {
+		if m := accountID.FindStringSubmatch(d.Conversation); m != nil {
+			d.Account = m[1]
+		}
+	}
+	return d
 }
 
 // anthropicFamilies are the prefixes of its headers, with what tells their

@@ -9,6 +9,7 @@ var Bedrock = &Dialect{
 		"bedrock-runtime.*.amazonaws.com", "bedrock-runtime-fips.*.amazonaws.com", "bedrock-mantle.*.api.aws",
 		"bedrock-runtime.*.amazonaws.com.cn", "bedrock-runtime.*.api.aws",
 	},
-	Read:   reader{}.read,
-	Demand: estimate,
+	Read:     reader{}.read,
+	Tells:    "nothing; an exception's name when it refuses",
+	Metering: Metering{PerModel: true, Charges: Charging{Output: Reserved, GivesBack: true, CachedFree: true}},
 }

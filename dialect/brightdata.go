@@ -1,6 +1,9 @@
 package dialect
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // BrightData refuses in a header, also under a 200 without a body. It blocks who
 // goes on after refusals.
@@ -9,7 +12,9 @@ var BrightData = &Dialect{
 	Names:  []string{"bright-data"},
 	Hosts:  []string{"api.brightdata.com", "brd.superproxy.io", ".brd.superproxy.io"},
 	Read:   reader{judge: judgeBrightData, hidden: brightDataRefuses, budgets: brightDataBudgets}.read,
-	Demand: estimate,
+	Tells:  "a code in a header when it refuses, also under 200",
+	Demand: brightDataDemand,
+	Kind:   kindBy([]string{"/request", "/datasets/v3/scrape", brightDataJob}, nil),
 }
 
 // brightDataMonth is the code of a month's free requests that are used up.
@@ -51,4 +56,13 @@ func brightDataBudgets(a *answer, out []bucket) []bucket {
 		out = append(out, namedLimit{unit: Requests, window: Month, long: true}.refused(count{}))
 	}
 	return out
+}
+
+// brightDataJob is the path that begins a collection, which goes on by itself.
+const brightDataJob = "/datasets/v3/trigger"
+
+func brightDataDemand(r *http.Request, body []byte) Demand {
+	d := estimate(r, body)
+	d.Job = d.Job || r != nil && r.URL != nil && strings.HasSuffix(r.URL.Path, brightDataJob)
+	return d
 }

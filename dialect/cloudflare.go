@@ -1,6 +1,10 @@
 package dialect
 
-import "slices"
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
 
 // Cloudflare's API has the IETF fields, whose t is the time to the next bit of
 // quota. Workers AI counts neurons by the day and names its conditions by
@@ -10,7 +14,8 @@ var Cloudflare = &Dialect{
 	Hosts:   []string{"api.cloudflare.com", "gateway.ai.cloudflare.com"},
 	Reports: true,
 	Read:    reader{judge: judgeCloudflare}.read,
-	Demand:  estimate,
+	Tells:   "IETF fields; Workers AI: codes when it refuses",
+	Kind:    cloudflareKind,
 }
 
 func judgeCloudflare(a *answer) (Class, string, bool) {
@@ -23,4 +28,12 @@ func judgeCloudflare(a *answer) (Class, string, bool) {
 		}
 	}
 	return "", "", false
+}
+
+// cloudflareKind: a model is run by its path.
+func cloudflareKind(r *http.Request) Kind {
+	if r != nil && r.URL != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/ai/run/") {
+		return Inference
+	}
+	return usualKind(r)
 }

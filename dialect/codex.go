@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -8,11 +10,12 @@ import (
 // Codex is OpenAI's subscription: two rolling windows, of which only the part
 // that is spent is told. A spent plan says in the refusal's body when it resets.
 var Codex = &Dialect{
-	Name:    "codex",
-	Hosts:   []string{"chatgpt.com", ".chatgpt.com"},
-	Reports: true,
-	Read:    OpenAI.Read,
-	Demand:  estimate,
+	Name:       "codex",
+	Hosts:      []string{"chatgpt.com", ".chatgpt.com"},
+	Reports:    true,
+	Read:       OpenAI.Read,
+	Tells:      "`x-codex-*`: fractions of a plan's windows; a spent one in the body",
+	Credential: codexCredential,
 }
 
 const codexPrefix = "x-codex-"
@@ -52,4 +55,16 @@ func codexBudgets(a *answer) []bucket {
 		out = append(out, b)
 	}
 	return out
+}
+
+// codexCredential is whose plan it is: who has signed in, and for which account.
+func codexCredential(h http.Header, u *url.URL) string {
+	who := usualCredential(h, u)
+	if account := strings.TrimSpace(h.Get("Chatgpt-Account-Id")); account != "" {
+		if _, ok := jwtIdentity(bearer(h)); !ok {
+			who = "" // a token that is replaced
+		}
+		return "chatgpt\x00" + account + "\x00" + who
+	}
+	return who
 }

@@ -4,10 +4,12 @@ package dialect
 // Other keys are told nothing.
 var Cohere = &Dialect{
 	Name:    "cohere",
+	BaseURL: "https://api.cohere.com",
 	Hosts:   []string{"api.cohere.com", "api.cohere.ai"},
 	Reports: true,
 	Read:    reader{budgets: cohereBudgets}.read,
-	Demand:  estimate,
+	Tells:   "calls of a minute and a month, to trial keys only",
+	Kind:    kindBy([]string{"/classify", "/summarize"}, nil),
 }
 
 func cohereBudgets(a *answer, out []bucket) []bucket {

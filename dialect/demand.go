@@ -32,7 +32,7 @@ func estimate(r *http.Request, body []byte) Demand {
 		if model, stream := fromPath(r.URL); model != "" {
 			d.Model, d.Stream = model, d.Stream || stream
 		}
-		d.Job = d.Job || strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/videos")
+		d.Job = d.Job || endsIn(r.URL.Path, []string{"/videos", ":predictLongRunning"})
 	}
 	return d
 }

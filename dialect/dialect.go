@@ -17,6 +17,9 @@ import (
 type Dialect struct {
 	// Name as the configuration writes it: "openai".
 	Name string
+	// BaseURL is where the provider is reached; with it, there is a built-in
+	// entry of this name.
+	BaseURL string
 	// Names are others that people write for it: "azure-openai".
 	Names []string
 	// Hosts whose requests speak this dialect when nobody says otherwise: a name,
@@ -37,12 +40,31 @@ type Dialect struct {
 	// empty where there is none. It is a secret: hash it before it leaves the
 	// process. nil: an API key in one of the usual places.
 	Credential func(h http.Header, u *url.URL) string
+	// KeyHeader returns the header that an API key goes in, for a URL. nil: the
+	// bearer token of Authorization.
+	KeyHeader func(u *url.URL, key string) string
+	// KeyPrefixes are the beginnings by which its keys tell whose they are.
+	KeyPrefixes []string
+	// API is whose API it is, and so in whose shape its clients expect errors.
+	API API
+	// Tells is a line for the documentation: what is read in its answers.
+	Tells string
 	// Metering is what its limits are counted per, and how it charges.
 	Metering Metering
 	// Account returns whom the provider says that it meters, from an answer's
 	// headers, empty where they do not say. nil: it is never told.
 	Account func(h http.Header) string
 }
+
+// An API is one that several providers speak.
+type API int
+
+// The APIs that differ in the shape of their errors.
+const (
+	OpenAIAPI API = iota
+	AnthropicAPI
+	GeminiAPI
+)
 
 // A Head is what is known of a response when its headers have arrived.
 type Head struct {
@@ -199,6 +221,10 @@ type Demand struct {
 	// the client says it: a key of the provider's cache, or who asks. Empty
 	// where the client does not say.
 	Conversation string
+	// Account is whose request it is, where its credential is a token that is
+	// replaced and only the body says whose it is. It stands in for what is stable
+	// in the credential, and is as secret.
+	Account string
 }
 
 // A Usage is what an answer said it cost, in tokens. CachedInput is the part of

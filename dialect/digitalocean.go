@@ -8,5 +8,5 @@ var DigitalOcean = &Dialect{
 	Hosts:   []string{"inference.do-ai.run", ".agents.do-ai.run"},
 	Reports: true,
 	Read:    reader{requests: Minute, tokens: Minute, recovery: Continuous}.read,
-	Demand:  estimate,
+	Tells:   "`x-ratelimit-*` of requests and tokens, resets as epoch seconds",
 }

@@ -7,5 +7,5 @@ var Generic = &Dialect{
 	Names:   []string{"ietf"},
 	Reports: true,
 	Read:    reader{}.read,
-	Demand:  estimate,
+	Tells:   "what everybody means by the same words: `x-ratelimit-*` and its relatives, IETF fields, Google's details",
 }

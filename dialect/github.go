@@ -1,17 +1,25 @@
 package dialect
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+)
 
 // GitHub counts the hour of its REST API, and the minute of its searches, in
 // windows that turn as a whole; its hidden limits show in a sentence. GitHub
 // Models speaks Azure's words and names the limit that refused in a header.
 var GitHub = &Dialect{
-	Name:    "github",
-	Names:   []string{"github-models", "github-rest"},
-	Hosts:   []string{"api.github.com", "models.github.ai", "models.inference.ai.azure.com"},
-	Reports: true,
-	Read:    reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}}.read,
-	Demand:  estimate,
+	Name:        "github",
+	Names:       []string{"github-models", "github-rest"},
+	BaseURL:     "https://models.github.ai/inference",
+	Hosts:       []string{"api.github.com", "models.github.ai", "models.inference.ai.azure.com"},
+	Reports:     true,
+	Read:        reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}}.read,
+	Tells:       "REST: `x-ratelimit-*` of an hour, or a minute for searches; Models: Azure's, and the type of the limit that refused",
+	Metering:    Metering{PerModel: true},
+	Demand:      githubDemand,
+	Kind:        githubKind,
+	KeyPrefixes: []string{"github_pat_", "ghp_"},
 }
 
 // githubBudgets: a bucket without a unit is the REST API's, one with a unit
@@ -35,4 +43,24 @@ func githubBudgets(a *answer, buckets []bucket) []bucket {
 		}
 	}
 	return windowed(buckets, Minute, Minute)
+}
+
+// githubREST is where every call counts, and not only those that generate.
+const githubREST = "api.github.com"
+
+func githubKind(r *http.Request) Kind {
+	switch {
+	case getsEndingIn(r, "/rate_limit"):
+		return Catalog
+	case r != nil && r.URL != nil && r.URL.Hostname() == githubREST:
+		return Inference
+	}
+	return usualKind(r)
+}
+
+// githubDemand: what REST has changed, it must not change twice.
+func githubDemand(r *http.Request, body []byte) Demand {
+	d := estimate(r, body)
+	d.Job = d.Job || r != nil && r.URL != nil && r.URL.Hostname() == githubREST && r.Method != http.MethodGet && r.Method != http.MethodHead
+	return d
 }

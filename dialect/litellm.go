@@ -10,5 +10,5 @@ var LiteLLM = &Dialect{
 	Read: reader{judge: judgeAnthropic, requests: Minute, tokens: Minute, budgets: func(a *answer, out []bucket) []bucket {
 		return anthropicBudgets(a, openaiBudgets(a, out))
 	}}.read,
-	Demand: estimate,
+	Tells: "its upstream's, and those of its own keys",
 }

@@ -19,6 +19,9 @@ type Metering struct {
 // A Charging says what part of a request counts against a provider's tokens.
 type Charging struct {
 	Output OutputCharge
+	// Default is what is Reserved where a request names no maximum; 0 is not
+	// known.
+	Default int
 	// GivesBack is true where what was reserved and not produced is given back
 	// when the answer ends.
 	GivesBack bool
@@ -34,6 +37,7 @@ type OutputCharge int
 const (
 	Produced OutputCharge = iota // as it is produced
 	Reserved                     // all that the request allows, when it is admitted
+	Free                         // not at all
 )
 
 // GroupOf is what a limit that a model runs into belongs to: empty where limits
@@ -56,6 +60,9 @@ func (d *Dialect) Charged(u Usage) (tokens, input, output int) {
 	input, output = u.Input, u.Output
 	if d != nil && d.Metering.Charges.CachedFree {
 		input -= min(u.CachedInput, input)
+	}
+	if d != nil && d.Metering.Charges.Output == Free {
+		output = 0
 	}
 	return input + output, input, output
 }

@@ -3,11 +3,13 @@ package dialect
 // Mistral's windows are minutes and months of the wall clock, per model. The
 // first generation of its names has no unit: size is tokens.
 var Mistral = &Dialect{
-	Name:    "mistral",
-	Hosts:   []string{"api.mistral.ai", "codestral.mistral.ai"},
-	Reports: true,
-	Read:    reader{judge: judgeMistral, requests: Minute, tokens: Minute, budgets: mistralBudgets, recovery: StepAt}.read,
-	Demand:  estimate,
+	Name:     "mistral",
+	BaseURL:  "https://api.mistral.ai/v1",
+	Hosts:    []string{"api.mistral.ai", "codestral.mistral.ai"},
+	Reports:  true,
+	Read:     reader{judge: judgeMistral, requests: Minute, tokens: Minute, budgets: mistralBudgets, recovery: StepAt}.read,
+	Tells:    "`x-ratelimit-*` and `ratelimitbysize-*`: requests and tokens of a minute, tokens of a month; nothing on streams",
+	Metering: Metering{PerModel: true},
 }
 
 func mistralBudgets(a *answer, out []bucket) []bucket {

@@ -9,13 +9,18 @@ import (
 // not until the next request fits. A request is charged for what it allows when
 // it is admitted. Its subscriptions (codex.go) are read as well.
 var OpenAI = &Dialect{
-	Name:     "openai",
-	Hosts:    []string{"api.openai.com", ".api.openai.com"},
-	Reports:  true,
-	Read:     reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
-	Demand:   estimate,
-	Metering: Metering{PerModel: true, Charges: Charging{Output: Reserved}},
-	Account:  func(h http.Header) string { return h.Get("Openai-Organization") },
+	Name:    "openai",
+	BaseURL: "https://api.openai.com/v1",
+	Hosts:   []string{"api.openai.com", ".api.openai.com"},
+	Reports: true,
+	Tells:   "`x-ratelimit-*` of requests and tokens, of a minute, or a day as the numbers show",
+	Read:    reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
+	Metering: Metering{
+		PerModel: true,
+		Charges:  Charging{Output: Reserved},
+	},
+	Account:     func(h http.Header) string { return h.Get("Openai-Organization") },
+	KeyPrefixes: []string{"sk-proj-", "sk-svcacct-", "sk-admin-"},
 }
 
 // openaiBudgets are minutes, but for requests that are metered by the day: the

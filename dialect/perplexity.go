@@ -2,8 +2,11 @@ package dialect
 
 // Perplexity reports nothing: a leaky bucket that holds one second's rate.
 var Perplexity = &Dialect{
-	Name:   "perplexity",
-	Hosts:  []string{"api.perplexity.ai"},
-	Read:   reader{}.read,
-	Demand: estimate,
+	Name:        "perplexity",
+	BaseURL:     "https://api.perplexity.ai",
+	Hosts:       []string{"api.perplexity.ai"},
+	Read:        reader{}.read,
+	Tells:       "nothing",
+	Metering:    Metering{PerModel: true},
+	KeyPrefixes: []string{"pplx-"},
 }

@@ -128,7 +128,7 @@ Exit codes:
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
 		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
-		newStats(), newLog(),
+		newStats(), newLog(), newExplain(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())
