@@ -17,6 +17,8 @@ type Reading struct {
 	// Drops are how much less the latest readings found than was expected, the
 	// latest last: what others took, and what is not understood of the charging.
 	Drops []float64 `json:"drops,omitempty"`
+	// Base is the reading that the next drop is counted from.
+	Base *Reading `json:"base,omitempty"`
 	Fill  Fill      `json:"fill,omitzero"`
 	Late  Late      `json:"late,omitzero"`
 }
@@ -60,8 +62,9 @@ func (s *State) Observe(starts *Starts, o Observation) {
 			old.Fill = old.Fill.after(r, told)
 		}
 		r.Fill = old.Fill
-		if r.stands(*old, starts, o.Head) {
-			r.Drops = old.dropped(starts, r, o.Own)
+		r.Drops, r.Base = old.Drops, old.Base
+		if r.stands(*old) {
+			r.drop(starts)
 			*old = r
 		}
 	}
@@ -90,19 +93,13 @@ func (s *State) find(b dialect.Snapshot) int {
 }
 
 // stands reports whether a reading stands in the place of an older one. Of
-// those of about the same instant, the one that leaves less does.
-func (r Reading) stands(old Reading, starts *Starts, now time.Time) bool {
-	if d := r.asOf().Sub(old.asOf()).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
-		return r.supersedes(old)
+// those of about the same instant, the one that left less came last.
+func (r Reading) stands(old Reading) bool {
+	d := r.asOf().Sub(old.asOf())
+	if d.Abs() > transit || r.Remaining == nil || old.Remaining == nil || *r.Remaining == *old.Remaining {
+		return d > 0 || d == 0 && old.Remaining == nil
 	}
-	return r.replay(starts, now) < old.replay(starts, now)
-}
-
-func (r Reading) supersedes(old Reading) bool {
-	if !r.asOf().Equal(old.asOf()) {
-		return r.asOf().After(old.asOf())
-	}
-	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
+	return *r.Remaining < *old.Remaining
 }
 
 func same(a, b *int64) bool {
@@ -112,17 +109,27 @@ func same(a, b *int64) bool {
 	return *a == *b
 }
 
-// dropped are the drops after a newer reading of the same bucket. One that
-// finds more than was expected counts as no drop, so that what others no longer
-// take is forgotten.
-func (r Reading) dropped(starts *Starts, next Reading, own Charge) []float64 {
-	at := next.asOf()
-	if r.Remaining == nil || next.Remaining == nil || !at.After(r.asOf()) || !r.lasts(at) {
-		return r.Drops
+// drop notes how much less a reading has found than one of a while ago led to
+// expect. One that finds more counts as no drop, so that what others no longer
+// take is forgotten. What was on its way when either was made explains nothing.
+func (r *Reading) drop(starts *Starts) {
+	if r.Remaining == nil {
+		return
 	}
-	drop := r.from(starts, r.asOf(), at, false) - float64(*next.Remaining)
-	drops := append(slices.Clone(r.Drops), max(0, drop))
-	return drops[max(0, len(drops)-maxDrops):]
+	at, base := r.asOf(), *r
+	base.Drops, base.Base = nil, nil
+	old := r.Base
+	switch {
+	case old == nil || !old.lasts(at):
+		r.Base = &base
+	case at.Sub(old.asOf()) >= apart:
+		old.Fill = r.Fill
+		unsure := starts.Within(transit, old.asOf())
+		drop := old.between(starts, old.asOf(), at) - float64(*r.Remaining) - float64(unsure)
+		r.Drops = append(slices.Clone(r.Drops), max(0, drop))
+		r.Drops = r.Drops[max(0, len(r.Drops)-maxDrops):]
+		r.Base = &base
+	}
 }
 
 // largestDrop is the largest that is remembered.

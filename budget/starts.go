@@ -29,7 +29,7 @@ type Starts struct {
 }
 
 type start struct {
-	at                    int64
+	ns                    int64
 	tokens, input, output int32
 	answered              bool
 }
@@ -44,10 +44,10 @@ func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	}
 	ns := int64(at.Sub(s.base))
 	if n := len(s.all); n > s.gone {
-		ns = max(ns, s.all[n-1].at+1) // concurrent sends may book a moment apart
+		ns = max(ns, s.all[n-1].ns+1) // concurrent sends may book a moment apart
 	}
 	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
-	for s.all[s.gone].at < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
+	for s.all[s.gone].ns < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
 	if s.gone > 64 && s.gone > len(s.all)/2 {
@@ -57,6 +57,9 @@ func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	return s.base.Add(time.Duration(ns))
 }
 
+// at is the instant of a start.
+func (s *Starts) at(l start) time.Time { return s.base.Add(time.Duration(l.ns)) }
+
 // answer notes that the head of a start's answer has come.
 func (s *Starts) answer(at time.Time) {
 	live := s.live()
@@ -64,7 +67,7 @@ func (s *Starts) answer(at time.Time) {
 		return
 	}
 	ns := int64(at.Sub(s.base))
-	if i := after(live, ns) - 1; i >= 0 && live[i].at == ns {
+	if i := after(live, ns) - 1; i >= 0 && live[i].ns == ns {
 		live[i].answered = true
 	}
 }
@@ -107,7 +110,7 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 
 // after is the index of the first start after an instant.
 func after(live []start, ns int64) int {
-	return sort.Search(len(live), func(i int) bool { return live[i].at > ns })
+	return sort.Search(len(live), func(i int) bool { return live[i].ns > ns })
 }
 
 // Back is the n-th latest start, 1 for the latest; false where there were not
@@ -117,7 +120,7 @@ func (s *Starts) Back(n int) (time.Time, bool) {
 	if n < 1 || n > len(live) {
 		return time.Time{}, false
 	}
-	return s.base.Add(time.Duration(live[len(live)-n].at)), true
+	return s.base.Add(time.Duration(live[len(live)-n].ns)), true
 }
 
 // Since yields the starts after an instant, in order.

@@ -12,9 +12,10 @@ type bucket struct {
 	// reset is from now; resetSaid tells a reset of 0 from none.
 	reset     time.Duration
 	resetSaid bool
-	// relative: it was told as a delay and not as an instant, delayed: under a
-	// name of its own, beside which an instant counts for nothing.
-	relative, delayed bool
+	// relative: it was told as a time, not as an instant.
+	relative bool
+	// after: the reset was told as a delay under a name of its own.
+	after bool
 	// garbled: a count was sent that is no number.
 	garbled bool
 	// long: the window is a day or more, also where Window cannot say so.

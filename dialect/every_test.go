@@ -306,3 +306,15 @@ func TestAnyAnswerIsSound(t *testing.T) {
 		}
 	})
 }
+
+// One bucket under the names of two families is one bucket, read the same each
+// time: the tighter numbers, the later reset.
+func TestTwoNamesOfOneBucket(t *testing.T) {
+	h := head(429, "X-Ratelimit-Limit", "100", "Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "0", "Ratelimit-Remaining", "5", "X-Ratelimit-Reset", "20", "Ratelimit-Reset", "30")
+	for range 50 {
+		r := readSound(t, dialect.Generic, h, "")
+		if len(r.Buckets) != 1 || *r.Buckets[0].Limit != 60 || !r.Buckets[0].Empty() || r.Wait != 30*time.Second {
+			t.Fatalf("%+v", r)
+		}
+	}
+}

@@ -56,6 +56,8 @@ func toldSpacing(levels []budget.Level, now time.Time) (longest time.Duration) {
 			continue
 		}
 		switch left := l.Steps.Sub(now); {
+		case l.Projected >= tight:
+			longest = max(longest, leastSpacing) // until more is known
 		case l.PerSecond > 0:
 			longest = max(longest, time.Duration(float64(time.Second)/l.PerSecond))
 		case left > 0:
