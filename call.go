@@ -195,6 +195,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 		c.calibrate(s)
 		p = c.rules.Plan(s, starts, now, a)
 	})
+	c.noteUnheeded(p, now)
 	return p
 }
 
@@ -301,7 +302,7 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 // unheeded reports whether answers teach nothing: nothing is enforced by it, or
 // enforcing would not have asked now.
 func (c *call) unheeded() bool {
-	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.observed != nil && c.observed.Wait > 0
+	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.entry.Mode == Observe && c.observed != nil && c.observed.Wait > 0
 }
 
 // keep lets go of an attempt that another follows, but for what is needed to

@@ -19,8 +19,7 @@ import (
 
 // Why some keys change nothing yet.
 const (
-	inReach   = "leave it out: a limiter in memory is never out of reach"
-	noBudgets = "leave it out: what providers report of their limits is kept, and not waited for"
+	inReach = "leave it out: a limiter in memory is never out of reach"
 )
 
 // table is every key there is, read into c.
@@ -77,10 +76,10 @@ func table(c *Config) object {
 				doc: "The part of each rate that background requests may use while others were started in the last minute. Alone they use everything."},
 		}}, doc: "Requests of priority background."},
 		{name: "budget", kind: object{fields: []field{
-			{name: "enable", kind: truth{&c.Budget.Enable}, later: noBudgets,
-				doc: "Whether what providers report of their limits is kept and waited for."},
-			{name: "logOnly", kind: truth{&c.Budget.LogOnly}, later: noBudgets,
-				doc: "Keep what providers report, and never wait for it."},
+			{name: "enable", kind: truth{&c.Budget.Enable},
+				doc: "Whether what providers report to be left of their limits is kept and waited for. false: requests are sent, and a refusal waits as it says."},
+			{name: "logOnly", kind: truth{&c.Budget.LogOnly},
+				doc: "Keep what providers report, and never wait for it: the log says what a request would have waited (observed_ms, observed_why)."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
 			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a line shows the wait. The question comes all the same."},
