@@ -29,6 +29,8 @@ const (
 // An Observation is what one answer reported.
 type Observation struct {
 	Sent, Head time.Time
+	// Admitted is true where the request was let through.
+	Admitted bool
 	// Own is what its request was expected to cost.
 	Own     Charge
 	Buckets []dialect.Snapshot
@@ -42,19 +44,18 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
 		i := s.find(b)
 		if i < 0 {
-			r.Fill = r.Fill.after(r)
 			s.keep(r)
-			continue
+			i = len(s.Readings) - 1
 		}
 		old := &s.Readings[i]
-		fill := old.Fill.after(r)
-		if !r.supersedes(*old) {
-			old.Fill = fill
-			continue
+		if o.Admitted {
+			old.Fill = old.Fill.after(r)
 		}
-		r.Drops = old.dropped(starts, r, o.Own)
-		r.Fill = fill
-		*old = r
+		r.Fill = old.Fill
+		if r.stands(*old, starts, o.Head) {
+			r.Drops = old.dropped(starts, r, o.Own)
+			*old = r
+		}
 	}
 }
 
@@ -78,6 +79,19 @@ func (s *State) find(b dialect.Snapshot) int {
 	return slices.IndexFunc(s.Readings, func(r Reading) bool {
 		return r.Unit == b.Unit && r.Window == b.Window && r.Scope == b.Scope && same(r.Limit, b.Limit)
 	})
+}
+
+// transit is how much longer one request may be on its way than another: of
+// those sent within it nobody knows which came first.
+const transit = 2 * time.Second
+
+// stands reports whether a reading stands in the place of an older one. Of
+// requests sent at about the same time, the one that leaves less does.
+func (r Reading) stands(old Reading, starts *Starts, now time.Time) bool {
+	if d := r.Sent.Sub(old.Sent).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
+		return r.supersedes(old)
+	}
+	return r.replay(starts, now, now) < old.replay(starts, now, now)
 }
 
 func (r Reading) supersedes(old Reading) bool {
