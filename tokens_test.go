@@ -350,7 +350,7 @@ func (b *bank) RoundTrip(req *http.Request) (*http.Response, error) {
 // of a rolling window is too little for another, which a bucket would save up.
 func TestCodingAgents(t *testing.T) {
 	for _, tt := range []struct{ spread, least float64 }{{0, 0.95}, {0.02, 0.85}} {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &bank{rng: rand.New(rand.NewPCG(seed, 3)), spread: tt.spread}
 				part, per100 := b.agents(t, 30*time.Minute)
