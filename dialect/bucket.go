@@ -12,6 +12,8 @@ type bucket struct {
 	// reset is from now; resetSaid tells a reset of 0 from none.
 	reset     time.Duration
 	resetSaid bool
+	// relative: it was told as a time, not as an instant.
+	relative bool
 	// garbled: a count was sent that is no number.
 	garbled bool
 	// long: the window is a day or more, also where Window cannot say so.
@@ -48,7 +50,7 @@ func (b *bucket) settle(h Head, kind Recovers) bool {
 	b.long = b.long || b.Window == Day || b.Window == Month
 	b.Recovery = Recovery{}
 	if b.resetSaid {
-		b.Recovery = Recovery{Kind: kind, At: h.Received.Add(b.reset)}
+		b.Recovery = Recovery{Kind: kind, At: h.Received.Add(b.reset), Relative: b.relative}
 	}
 	return true
 }

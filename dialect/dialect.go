@@ -139,6 +139,9 @@ type Recovery struct {
 	Kind Recovers `json:"kind,omitempty"`
 	// At is the instant of a FullAt or StepAt, on our clock.
 	At time.Time `json:"at,omitzero"`
+	// Relative is true where At was told as a time from when the answer was
+	// made, which may be long before its head came.
+	Relative bool `json:"relative,omitempty"`
 	// PerSecond is the rate of a Continuous recovery.
 	PerSecond float64 `json:"per_second,omitempty"`
 }

@@ -86,6 +86,8 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 		d, ok := parseRetryAfter(lines, now, time.Second)
 		if ok && (!b.resetSaid || d > b.reset) {
 			b.reset, b.resetSaid = d, true
+			later, _ := parseRetryAfter(lines, now.Add(time.Hour), time.Second)
+			b.relative = later == d
 		}
 	case "renewalperiod":
 		if c := smallest(lines); c.said {
