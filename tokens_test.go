@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -286,6 +287,57 @@ func TestStreamsAreSettledAsTheyGo(t *testing.T) {
 		time.Sleep(time.Minute)
 		if l.settled > 12 {
 			t.Errorf("settled %d times in ten seconds", l.settled)
+		}
+	})
+}
+
+// After a restart without a journal the windows hold the tokens of the log: those
+// of answers, and none of refusals.
+func TestSeedFillsTokenWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := paceline.Provider{Limits: paceline.Limits{MaxInputTokensPerMinute: 3000, WindowSlack: -1, Adaptive: paceline.Adaptive{Off: true}}, Retry: paceline.Retry{Max: -1, MaxWait: -1}}
+		n := 0
+		a, _ := tokenRig(t, p, func(*http.Request) (*http.Response, error) {
+			if n++; n == 2 {
+				return answer(429, nil, "no"), nil
+			}
+			return usage(1000, 0, 7), nil
+		})
+		a.Store = &mapStore{}
+		start := time.Now()
+		for range 2 {
+			a.ask(t.Context(), promptOf(4000, 10, false))
+		}
+		time.Sleep(20 * sec)
+		a.ask(t.Context(), promptOf(4000, 10, false)).want(t, 200)
+		b, l := tokenRig(t, p, func(*http.Request) (*http.Response, error) { return usage(1000, 0, 7), nil })
+		b.Store = a.Store
+		if err := b.Seed(slices.Values(throughJSON(t, a.logged()))); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			b.ask(t.Context(), promptOf(4000, 10, false)).want(t, 200)
+		}
+		wantInstants(t, b.sent(start), 20*sec, 60*sec, 80*sec)
+		if used := l.used("input"); used != 2000 {
+			t.Errorf("%d tokens are counted, want 2000", used)
+		}
+	})
+}
+
+// What would have been waited for tokens is observed.
+func TestTokensAreObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := tokenRig(t, paceline.Provider{Mode: paceline.Observe, Limits: paceline.Limits{MaxInputTokensPerMinute: 2500, WindowSlack: -1}},
+			func(*http.Request) (*http.Response, error) { return usage(1000, 0, 7), nil })
+		for range 3 {
+			r.ask(t.Context(), promptOf(4000, 10, false)).want(t, 200)
+			time.Sleep(sec)
+		}
+		for i, want := range []time.Duration{0, 0, 58 * sec} {
+			if got := r.logged()[i].Observed; got == nil || got.Wait != want || want > 0 && got.Why != "at most 2500 tokens in 1m0s" {
+				t.Errorf("request %d: %+v, want %v", i, got, want)
+			}
 		}
 	})
 }

@@ -113,7 +113,7 @@ func TestHostileRatios(t *testing.T) {
 		many = append(many, fmt.Sprintf(`{"model":"m%d","tokens":[1]}`, i))
 	}
 	for _, raw := range []string{
-		`[{"model":"m","tokens":[-5,2147483647],"largest":{"Tokens":-3,"Input":9223372036854775807},"changed":"2100-01-01T00:00:00Z"}]`,
+		`[{"model":"m","tokens":[-5,2147483647],"largest":{"tokens":-3,"input":9223372036854775807},"changed":"2100-01-01T00:00:00Z"}]`,
 		`[{"model":"m","tokens":` + long + `},{"model":"m","tokens":[1]}]`,
 		`[{"model":"` + strings.Repeat("m", 1000) + `"}]`,
 		"[" + strings.Join(many, ",") + "]",
@@ -139,7 +139,7 @@ func TestHostileRatios(t *testing.T) {
 
 // FuzzRatios feeds a store's bytes: what comes of them is bounded, and goes back.
 func FuzzRatios(f *testing.F) {
-	f.Add([]byte(`{"ratios":[{"model":"m","later":true,"tokens":[500,501],"largest":{"Tokens":5},"changed":"2026-11-29T12:00:00Z"}]}`))
+	f.Add([]byte(`{"ratios":[{"model":"m","later":true,"tokens":[500,501],"largest":{"tokens":5},"changed":"2026-11-29T12:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := budget.Decode(b, now)
 		if err != nil {
