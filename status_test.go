@@ -33,6 +33,7 @@ func TestBinding(t *testing.T) {
 		"a longer one":      {burst(paceline.Limits{MaxPerMinute: 50, MaxPerHour: 5}), stub.Config{}, 7, sec, paceline.BindsLimit, "5 per hour", time.Hour},
 		"even pacing":       {paceline.Limits{MaxPerMinute: 15, WindowSlack: -1}, stub.Config{}, 7, sec, paceline.BindsLimit, "one start every 4s", 4 * sec},
 		"places":            {burst(paceline.Limits{MaxConcurrent: 2}), stub.Config{Service: time.Minute}, 3, sec, paceline.BindsPlaces, "2 at once", 0},
+		"tokens":            {burst(paceline.Limits{MaxInputTokensPerMinute: 30, MaxPerMinute: 50}), stub.Config{}, 7, sec, paceline.BindsLimit, "30 input tokens per minute", time.Minute},
 		"a factor":          {paceline.Limits{MaxPerMinute: 7, WindowSlack: -1}, stub.Config{Script: []stub.Step{told(sec)}}, 9, 20 * sec, paceline.BindsFactor, "one start every 12.245s, at 0.7 of the declared rate", 0},
 		"a stated wait":     {paceline.Limits{}, stub.Config{Script: []stub.Step{told(time.Minute)}}, 2, sec, paceline.BindsPause, "rate_limit (told) until 2000-01-01T00:01:00Z", time.Minute},
 		"a probe":           {paceline.Limits{}, stub.Config{Script: []stub.Step{told(sec)}, Service: time.Minute}, 2, 2 * sec, paceline.BindsProbe, "one probe at a time after a pause", 3 * sec},

@@ -14,7 +14,9 @@ const maxStarts = 1 << 16
 // Requests are always one.
 type Charge struct {
 	// Tokens are input and output together.
-	Tokens, Input, Output int
+	Tokens int `json:"tokens,omitempty"`
+	Input  int `json:"input,omitempty"`
+	Output int `json:"output,omitempty"`
 }
 
 // Starts is the log of when this process sent requests of a caller key, and
