@@ -111,7 +111,7 @@ func TestMerge(t *testing.T) {
 func TestObserve(t *testing.T) {
 	var s budget.State
 	see := func(sent time.Duration, limit, remaining int64) {
-		s.Observe(now.Add(sent), []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &remaining}})
+		s.Observe(nil, budget.Observation{Sent: now.Add(sent), Head: now.Add(sent), Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &remaining}}})
 	}
 	see(2, 60, 10)
 	see(1, 60, 50) // an older one that comes late

@@ -4,11 +4,7 @@
 // It holds facts. What follows from them is package policy's business.
 package budget
 
-import (
-	"time"
-
-	"github.com/paceline-proxy/paceline/dialect"
-)
+import "time"
 
 // A State is what is known of one caller key, by every process that shares
 // the store. Each lesson carries the instant of its last change: one answer
@@ -170,68 +166,7 @@ type Ramp struct {
 	Every time.Duration
 }
 
-// A Reading is a bucket as reported by the answer to a request sent at Sent,
-// on our own clock: answers of concurrent requests arrive in any order.
-type Reading struct {
-	dialect.Snapshot
-	Sent time.Time `json:"sent"`
-}
-
 // blank reports whether the state has learned nothing.
 func (s *State) blank() bool {
 	return s.Orders == Orders{} && s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0 && len(s.Ratios) == 0
-}
-
-// maxReadings bounds what a provider can make us remember.
-const maxReadings = 32
-
-// Observe keeps the buckets one answer reported: of one bucket the reading of
-// the request sent last stands, of one instant the smaller remaining.
-func (s *State) Observe(sent time.Time, buckets []dialect.Snapshot) {
-	for _, b := range buckets {
-		r := Reading{Snapshot: b, Sent: sent}
-		if i := s.find(b); i < 0 {
-			if len(s.Readings) == maxReadings {
-				s.dropOldest()
-			}
-			s.Readings = append(s.Readings, r)
-		} else if r.supersedes(s.Readings[i]) {
-			s.Readings[i] = r
-		}
-	}
-}
-
-// find returns the index of the reading of b's bucket, or -1. The limit is
-// part of what a bucket is: a changed plan starts afresh.
-func (s *State) find(b dialect.Snapshot) int {
-	for i, r := range s.Readings {
-		if r.Unit == b.Unit && r.Window == b.Window && r.Scope == b.Scope && same(r.Limit, b.Limit) {
-			return i
-		}
-	}
-	return -1
-}
-
-func (s *State) dropOldest() {
-	oldest := 0
-	for i, r := range s.Readings {
-		if r.Sent.Before(s.Readings[oldest].Sent) {
-			oldest = i
-		}
-	}
-	s.Readings = append(s.Readings[:oldest], s.Readings[oldest+1:]...)
-}
-
-func (r Reading) supersedes(old Reading) bool {
-	if !r.Sent.Equal(old.Sent) {
-		return r.Sent.After(old.Sent)
-	}
-	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
-}
-
-func same(a, b *int64) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }

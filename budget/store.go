@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A Store keeps the State of each caller key as bytes, for every process that
@@ -117,7 +115,11 @@ func Merge(a, b State) State {
 	m.Overload = newer(a.Overload, b.Overload, a.Overload.Until, b.Overload.Until)
 	m.Readings = append([]Reading(nil), a.Readings...)
 	for _, r := range b.Readings {
-		m.Observe(r.Sent, []dialect.Snapshot{r.Snapshot})
+		if i := m.find(r.Snapshot); i < 0 {
+			m.keep(r)
+		} else if r.supersedes(m.Readings[i]) {
+			m.Readings[i] = r
+		}
 	}
 	m.Ratios = a.Ratios.merge(b.Ratios)
 	return m

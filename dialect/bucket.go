@@ -71,7 +71,7 @@ func (b *bucket) settle(h Head, kind Recovers) bool {
 	b.long = b.long || b.Window == Day || b.Window == Month
 	b.Recovery = Recovery{}
 	if b.resetSaid {
-		b.Recovery = Recovery{Kind: kind, At: h.Received.Add(b.reset)}
+		b.Recovery = Recovery{Kind: kind, At: h.Received.Add(b.reset), Relative: b.relative}
 	}
 	length := windowLength[b.Window]
 	switch {

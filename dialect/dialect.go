@@ -173,6 +173,9 @@ type Recovery struct {
 	// rate it is the reset that was told as well. It may stand beside an unknown
 	// kind: a reset of "now" under an empty bucket was told, and proves nothing.
 	At time.Time `json:"at,omitzero"`
+	// Relative is true where At was told as a time from when the answer was
+	// made, which may be long before its head came.
+	Relative bool `json:"relative,omitempty"`
 	// PerSecond is the rate of a Continuous recovery.
 	PerSecond float64 `json:"per_second,omitempty"`
 }

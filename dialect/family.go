@@ -87,6 +87,8 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 		// A delay beside it is right whatever the clocks say.
 		if d, ok := parseRetryAfter(lines, now, time.Second); ok && !b.relative {
 			b.reset, b.resetSaid = d, true
+			later, _ := parseRetryAfter(lines, now.Add(time.Hour), time.Second)
+			b.relative = later == d
 		}
 	case "reset-after":
 		if d, ok := parseRetryAfter(lines, now, time.Second); ok {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
-	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // factor is the adaptive factor in force at now: what refusals left of it,
@@ -61,27 +60,11 @@ func explained(s *budget.State, a Answer) bool {
 	for _, b := range s.Readings {
 		until := b.Recovery.At
 		if until.IsZero() { // it lasts for its window, where that is known
-			until = b.Sent.Add(cmp.Or(windowOf(b.Snapshot), time.Minute))
+			until = b.Sent.Add(cmp.Or(budget.Window(b.Snapshot), time.Minute))
 		}
 		if b.Empty() && until.After(a.Now) {
 			return true
 		}
 	}
 	return false
-}
-
-// windowOf is the length of a told window, 0 where it is not one of a known
-// length.
-func windowOf(b dialect.Snapshot) time.Duration {
-	switch b.Window {
-	case dialect.Second:
-		return time.Second
-	case dialect.Minute:
-		return time.Minute
-	case dialect.Hour:
-		return time.Hour
-	case dialect.Day:
-		return 24 * time.Hour
-	}
-	return 0
 }

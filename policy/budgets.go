@@ -1,10 +1,75 @@
 package policy
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
 )
+
+// What the plan makes of the budgets that a provider tells. A reading alone
+// never refuses: the longest waits are for the next request to fit, and beyond
+// them the provider is asked.
+const (
+	// longestFit is how long an empty budget is waited for.
+	longestFit = 2 * time.Minute
+	// longestBelow is how long one below its floor is, from the latest start on:
+	// then one request goes, and its reading decides for the rest.
+	longestBelow = time.Minute
+	// tight is how few requests left are spaced.
+	tight = 10
+)
+
+// budgets holds the request up for the observed budgets that have too little
+// for it.
+func (r Rules) budgets(p *Plan, s *budget.State, starts *budget.Starts, now time.Time) {
+	for _, l := range s.Levels(starts, now, r.Cost) {
+		until := held(l, starts, now)
+		if !until.After(now) || !until.After(p.NotBefore) {
+			continue
+		}
+		short := Shortage{Unit: l.Unit, Window: l.Window, Remaining: int64(l.Projected), Floor: int64(math.Ceil(l.Floor)), Anyway: true}
+		if l.Limit != nil {
+			short.Limit = *l.Limit
+		}
+		p.NotBefore, p.Budget = until, &short
+		p.Why = fmt.Sprintf("%d %s left of a told budget", max(0, short.Remaining), l.Unit)
+	}
+}
+
+// held is until when a budget holds a request up, zero where it does not.
+func held(l budget.Level, starts *budget.Starts, now time.Time) time.Time {
+	switch {
+	case l.Projected < l.Own:
+		if l.Enough.IsZero() || l.Enough.Sub(now) > longestFit {
+			return time.Time{}
+		}
+		return l.Enough
+	case l.Projected < l.Floor:
+		if l.Safe.IsZero() || l.Safe.Sub(now) > longestBelow {
+			return time.Time{}
+		}
+		return l.Safe
+	}
+	return time.Time{}
+}
+
+// toldSpacing is the time between starts where few requests are left.
+func toldSpacing(levels []budget.Level, now time.Time) (longest time.Duration) {
+	for _, l := range levels {
+		if l.Unit != Requests || l.Projected >= tight {
+			continue
+		}
+		switch left := l.Steps.Sub(now); {
+		case l.PerSecond > 0:
+			longest = max(longest, time.Duration(float64(time.Second)/l.PerSecond))
+		case left > 0:
+			longest = max(longest, time.Duration(float64(left)/max(1, l.Projected)))
+		}
+	}
+	return min(longest, mostSpacing)
+}
 
 // Headroom is how much of what a provider allows is left for a caller key, from
 // 0 for nothing, as in a pause, to 1: the smallest part over its observed

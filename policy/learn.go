@@ -56,8 +56,8 @@ func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
-	if !a.Lost {
-		s.Observe(a.Sent, a.Reading.Buckets)
+	if !a.Lost && !r.NoBudgets {
+		s.Observe(starts, budget.Observation{Sent: a.Sent, Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
 		l.Changed = len(a.Reading.Buckets) > 0
 	}
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {

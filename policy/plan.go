@@ -127,7 +127,7 @@ const probeFor = 2 * time.Second
 func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Activity) Plan {
 	r.expireProbe(s, now, a)
 	var p Plan
-	p.Limits, p.Own, p.Passing = r.limits(s, now, a)
+	p.Limits, p.Own, p.Passing = r.limits(s, starts, now, a)
 	if a.Background && r.shared(now, a) < 1 {
 		p.Eases = a.Foreground.Add(shareFor)
 	}
@@ -146,6 +146,8 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
+	case !r.NoBudgets && !a.Anyway:
+		r.budgets(&p, s, starts, now)
 	}
 	return p
 }
@@ -159,7 +161,7 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 }
 
 // limits compiles everything that slows the key to limits.
-func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
+func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
 	t := toll{r.Cost, s.Ratios.Largest()}
 	if r.Client.Key != "" {
@@ -207,6 +209,9 @@ func (r Rules) limits(s *budget.State, now time.Time, a Activity) (limits []limi
 	}
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
+	}
+	if !r.NoBudgets && !a.Anyway {
+		slow(toldSpacing(s.Levels(starts, now, r.Cost), now))
 	}
 	if s.Places.N > 0 {
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))
@@ -268,9 +273,12 @@ func toldInterval(s *budget.State, now time.Time) time.Duration {
 // how often, one over a day leaves room for hours that are not all alike, and
 // one of long ago may be of another plan.
 func toldEvery(b budget.Reading, now time.Time) time.Duration {
-	per := windowOf(b.Snapshot)
-	if now.Sub(b.Sent) > memory || b.Unit != Requests || per == 0 || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
+	per := budget.Window(b.Snapshot)
+	if now.Sub(b.Sent) > memory || b.Unit != Requests || per > time.Hour || b.Limit == nil || *b.Limit <= 0 {
 		return 0
 	}
-	return max(1, per/time.Duration(*b.Limit))
+	if rate := b.PerSecond(); rate > 0 {
+		return max(1, time.Duration(float64(time.Second)/rate))
+	}
+	return per / time.Duration(*b.Limit)
 }

@@ -109,7 +109,7 @@ func TestCompiledLimitsAreValid(t *testing.T) {
 func TestToldIntervalSpacesTheProbe(t *testing.T) {
 	limit := int64(30)
 	s := &budget.State{}
-	s.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	r := rules(policy.Limits{})
 	r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: true, Wait: sec}})
 	if got := write(r.Plan(s, nil, t0.Add(sec), policy.Activity{}).Limits); got != "1/2s" {
@@ -301,7 +301,7 @@ func TestLateRefusalLowersNothing(t *testing.T) {
 func TestReadingsAge(t *testing.T) {
 	limit, none := int64(3), int64(0)
 	s := &budget.State{}
-	s.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &none}})
+	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit, Remaining: &none}}})
 	r := rules(policy.Limits{MaxConcurrent: 4})
 	refuse := func(at time.Duration) bool {
 		return r.Learn(s, nil, policy.Answer{Sent: t0.Add(at), Now: t0.Add(at), Reading: dialect.Reading{Class: dialect.RateLimited}}).Lowered
@@ -338,7 +338,7 @@ func TestLateRefusalOfAProbe(t *testing.T) {
 func TestWhoDoesNotLearn(t *testing.T) {
 	limit := int64(60)
 	told := budget.State{}
-	told.Observe(t0, []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}})
+	told.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	for name, k := range map[string]*key{
 		"adaptive off": {r: rules(policy.Limits{Adaptive: policy.Adaptive{Off: true}})},
 		"declared":     {r: rules(policy.Limits{MaxPerMinute: 60})},

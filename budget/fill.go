@@ -1,0 +1,133 @@
+package budget
+
+import (
+	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
+)
+
+// A Fill is how a bucket has been seen to fill. Providers tell an instant, and
+// seldom what happens until then.
+type Fill struct {
+	// Steps is true where the instant stood still while remaining fell: nothing
+	// comes back before it.
+	Steps bool `json:"steps,omitempty"`
+	// Low and High bound the rate of a bucket that fills evenly, per second; 0
+	// is not known. Where they contradict each other it is a window that rolls.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+	// Longest is the longest time to full that was told.
+	Longest time.Duration `json:"longest,omitempty"`
+	// Since is the reading that later ones are compared with.
+	Since Mark `json:"since,omitzero"`
+}
+
+// A Mark is what a reading said of the filling.
+type Mark struct {
+	Sent      time.Time `json:"sent"`
+	At        time.Time `json:"at"`
+	Remaining int64     `json:"remaining"`
+}
+
+const (
+	// rounding is how far off a told instant may be, with the time that requests
+	// take to arrive.
+	rounding = 1500 * time.Millisecond
+	// apart is how far apart two readings have to be for their instants to be
+	// compared.
+	apart = 4 * time.Second
+)
+
+// after is what is known of the filling after another reading.
+func (f Fill) after(r Reading) Fill {
+	at := r.Recovery.At
+	if r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
+		return f
+	}
+	// The time to full when the remaining was counted is known exactly where it
+	// was told as such. An instant leaves open whether that was when the request
+	// came or when its head was made.
+	least, most := at.Sub(r.Head), at.Sub(r.Sent)
+	if r.Recovery.Relative {
+		most = least
+	} else {
+		least -= time.Second // rounded up
+	}
+	f.Longest = max(f.Longest, most)
+	if r.Limit != nil && most > 0 {
+		used := float64(*r.Limit - *r.Remaining)
+		f.Low = max(f.Low, (used-1)/most.Seconds()) // what is left is rounded down
+		if high := used / least.Seconds(); used > 0 && least > 0 && (f.High == 0 || high < f.High) {
+			f.High = high
+		}
+	}
+	f.step(r, at)
+	return f
+}
+
+// step compares the reading with an earlier one.
+func (f *Fill) step(r Reading, at time.Time) {
+	if r.Recovery.Relative {
+		at = r.Sent.Add(at.Sub(r.Head))
+	}
+	m := Mark{r.Sent, at, *r.Remaining}
+	past := f.Since
+	switch dt := r.Sent.Sub(past.Sent); {
+	case past.Sent.IsZero() || !r.Sent.Before(past.At):
+		f.Since = m
+	case dt < apart || m.Remaining >= past.Remaining:
+		// Nothing to tell a step by.
+	case at.Sub(past.At).Abs() <= rounding:
+		f.Steps = true
+	case at.Sub(past.At) > dt/2:
+		f.Steps, f.Since = false, m
+	}
+}
+
+// PerSecond is the rate at which a bucket fills evenly, 0 where it is not
+// known.
+func (r Reading) PerSecond() float64 {
+	if r.Recovery.Kind == dialect.Continuous {
+		return r.Recovery.PerSecond
+	}
+	f := r.Fill
+	switch {
+	case r.Recovery.Kind == dialect.StepAt || r.Recovery.Kind == dialect.UnknownRecovery || f.Steps || r.Limit == nil:
+		return 0
+	case f.High > 0 && f.Low <= 1.1*f.High:
+		return f.High
+	}
+	window := Window(r.Snapshot)
+	if window == 0 {
+		window = f.Longest
+	}
+	if window <= 0 {
+		return 0
+	}
+	return float64(*r.Limit) / window.Seconds()
+}
+
+// stepsAt is the instant at which a bucket is full at once, zero where it is
+// not one that steps.
+func (r Reading) stepsAt() time.Time {
+	if r.Recovery.Kind == dialect.Continuous || r.PerSecond() > 0 {
+		return time.Time{}
+	}
+	return r.Recovery.At
+}
+
+// Window is the length of a told window, 0 where it is not one of a known
+// length.
+func Window(b dialect.Snapshot) time.Duration {
+	switch b.Window {
+	case dialect.Second:
+		return time.Second
+	case dialect.Minute:
+		return time.Minute
+	case dialect.Hour:
+		return time.Hour
+	case dialect.Day:
+		return 24 * time.Hour
+	}
+	return 0
+}
