@@ -1,6 +1,9 @@
 package paceline_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,5 +68,63 @@ func TestModelsOfOneLimit(t *testing.T) {
 			})
 		}
 		sent.Wait()
+	})
+}
+
+// An account that the provider names is stored and counts from the next start
+// on: its keys then share pauses, those of others do not. What was told before
+// binds still. Nobody sees it but by the names of its credentials.
+// until then each key has a budget of its own, which another process
+// over the same store sees.
+func TestLearnedAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &mapStore{}
+		process := func(refuses string) *ring {
+			r := newRing(t, paceline.Provider{Dialect: "anthropic"}, usual, "a", "b", "c")
+			r.Store = store
+			r.Route = func(req *http.Request) ([]paceline.Route, error) {
+				return []paceline.Route{{Credential: req.Header.Get("X-Use")}}, nil
+			}
+			r.Base = sink(func(req *http.Request) (*http.Response, error) {
+				name := req.Header.Get("X-Use")
+				org := map[string]string{"a": "org-one-secret", "b": "org-one-secret", "c": "org-two-secret"}[name]
+				h := http.Header{"Anthropic-Organization-Id": {org}}
+				if name == refuses {
+					refuses = ""
+					h.Set("Retry-After", "90")
+					return answer(429, h, "{}"), nil
+				}
+				return answer(200, h, "{}"), nil
+			})
+			return r
+		}
+		start := time.Now()
+		ask := func(r *ring, name string, status int) {
+			t.Helper()
+			r.chat(t.Context(), "X-Use", name, "X-Paceline-Max-Wait", "0s").want(t, status)
+		}
+		first := process("b")
+		ask(first, "a", 200)
+		ask(first, "b", 429)
+		ask(first, "a", 200) // as before: separate
+		ask(first, "c", 200)
+		another := process("")
+		ask(another, "b", 429)
+		time.Sleep(sec)
+		next := process("c")
+		ask(next, "b", 429) // what b was told binds still,
+		ask(next, "a", 429) // and both
+		ask(next, "c", 429)
+		time.Sleep(time.Until(start.Add(90 * sec)))
+		ask(next, "a", 200)
+		ask(next, "c", 429)
+		var said strings.Builder
+		fmt.Fprintf(&said, "%+v %+v", next.logged(), next.Status())
+		for key, b := range store.m {
+			fmt.Fprintf(&said, "%s %s", key, b)
+		}
+		if strings.Contains(said.String(), "org-") || !strings.Contains(said.String(), "Credential:a+b") {
+			t.Errorf("said %s", said.String())
+		}
 	})
 }

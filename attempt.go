@@ -262,6 +262,9 @@ func (a *attempt) learn() {
 		c.home.gate.Wake(key)
 		return
 	}
+	if a.res != nil && c.account == "" {
+		c.transport.warn("an account was not kept", c.home.tellAccount(c.entry.Name, c.credentialID, c.entry.dialect.AccountOf(a.res.Header)))
+	}
 	activity := c.home.gate.Activity(key)
 	var l policy.Lesson
 	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {

@@ -34,20 +34,22 @@ type call struct {
 	as         callerKey
 	name       string // of the caller key
 	credential string // a name that may be logged
-	account    string // whom the provider meters, where that is known
-	caller     *budget.Caller
-	choices    []candidate // what it may be made with instead, nil for nothing
-	coming     string      // the caller key that it is counted for as coming
-	rules      policy.Rules
-	payload    *payload
-	calibrated bool // something depends on what it costs
-	lane       string
-	held       int64 // bytes of its body that are counted
-	turnedAway error // it is not to be sent
-	waiting    bool  // it is counted as waiting
-	observed   *Observed
-	shown      *Wait       // what OnWait was told last, nil while it does not wait
-	anyway     atomic.Bool // somebody wants it sent whatever the observed budgets say
+	// credentialID is what must not be.
+	credentialID string
+	account      string // whom the provider meters, where that is known
+	caller       *budget.Caller
+	choices      []candidate // what it may be made with instead, nil for nothing
+	coming       string      // the caller key that it is counted for as coming
+	rules        policy.Rules
+	payload      *payload
+	calibrated   bool // something depends on what it costs
+	lane         string
+	held         int64 // bytes of its body that are counted
+	turnedAway   error // it is not to be sent
+	waiting      bool  // it is counted as waiting
+	observed     *Observed
+	shown        *Wait       // what OnWait was told last, nil while it does not wait
+	anyway       atomic.Bool // somebody wants it sent whatever the observed budgets say
 
 	tally       policy.Tally
 	unprocessed int // attempts
@@ -147,11 +149,13 @@ func (c *call) become(k *configured) {
 	c.rules.Bucket = buckets(c.name)
 	c.comply()
 	c.caller = c.home.book.Caller(c.name, time.Now())
+	c.credentialID = id
+	c.join(id)
 }
 
 // callerAs is who the call is made as with a credential of an account.
 func (c *call) callerAs(account, id string) callerKey {
-	k := callerOf(c.entry, account, id, c.demand.Model)
+	k := callerOf(c.entry, account, c.home.lineOf(c.entry.Name, id), c.demand.Model)
 	if c.kind == dialect.Other {
 		k.scope = scopeOther
 	}

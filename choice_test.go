@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/stub"
 )
@@ -114,15 +115,16 @@ func TestKeysTogether(t *testing.T) {
 func TestRefusedKeyIsSetAside(t *testing.T) {
 	spent := stub.Step{Status: 429, Wait: time.Hour, RetryAfter: stub.RetryAfterSeconds,
 		Body: `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`}
-	daily := stub.Step{Status: 429, Body: `{"error":{"message":"Rate limit reached for m on requests per day (RPD): Limit 200, Used 200, Requested 1. Please try again in 7m12s.","type":"requests","code":"rate_limit_exceeded"}}`}
+	daily := stub.Step{Status: 429, Wait: 7*time.Minute + 12*sec, Body: `{"error":{"message":"You have reached your daily quota.","code":"daily_quota_exceeded"}}`}
 	for name, tt := range map[string]struct {
 		step  stub.Step
+		class dialect.Class
 		aside time.Duration
 	}{
-		"rate":     {told(50 * sec), 50 * sec},
-		"too long": {told(time.Hour), time.Hour},
-		"billing":  {spent, time.Minute},
-		"quota":    {daily, 7*time.Minute + 12*sec},
+		"rate":     {told(50 * sec), dialect.RateLimited, 50 * sec},
+		"too long": {told(time.Hour), dialect.QuotaExhausted, time.Hour},
+		"billing":  {spent, dialect.Billing, time.Minute},
+		"quota":    {daily, dialect.QuotaExhausted, 7*time.Minute + 12*sec},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -134,6 +136,9 @@ func TestRefusedKeyIsSetAside(t *testing.T) {
 					t.Errorf("after %v in %s attempts", first.took, first.header.Get("X-Paceline-Attempts"))
 				}
 				r.wantUsed(t, start, "a@0s b@0s")
+				if class := r.logged()[0].Class; class != tt.class {
+					t.Errorf("class %s, want %s", class, tt.class)
+				}
 				until := time.Time{}
 				for _, s := range r.Status() {
 					if s.Credential == "a" {

@@ -22,7 +22,8 @@ type home struct {
 	book   budget.Book
 	shadow shadow
 
-	names names
+	names    names
+	accounts accounts
 
 	coming coming
 

@@ -161,7 +161,7 @@ func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
 			}
 			s.ids[name] = id
 		}
-		account = id
+		account = s.home.lineOf(e.Name, id)
 	}
 	k := callerOf(e, account, "", r.Model)
 	if r.Scope == scopeOther {

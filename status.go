@@ -184,10 +184,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 // who is whom a caller key's account stands for: a credential, by the name
 // that people may see, or an account that somebody has named.
 func (h *home) who(e *entry, account string) (credential, name string) {
-	if k := e.keyOf(account); k != nil {
-		return k.Name, ""
-	}
-	if credential := h.names.of(e.Name, account); credential != "" {
+	if credential := h.sharing(e, account); credential != "" {
 		return credential, ""
 	}
 	return "", account
