@@ -36,10 +36,14 @@ func (b Budgets) bind(r *policy.Rules) {
 	r.NoBudgets, r.BudgetLogOnly = b == IgnoreBudgets, b == LogBudgets
 }
 
-// noteUnheeded notes what the call would have waited for a budget that nobody
-// waits for.
+// noteUnheeded notes how much longer the call would wait now for a budget that
+// nobody waits for.
 func (c *call) noteUnheeded(p policy.Plan, now time.Time) {
-	if c.observed == nil && p.Unheeded.After(now) {
+	if c.entry.Budgets != LogBudgets || !c.entry.Mode.enforced() {
+		return
+	}
+	c.observed = nil
+	if p.Unheeded.After(now) {
 		c.observed = &Observed{Wait: p.Unheeded.Sub(now), Why: p.Why}
 	}
 }
