@@ -129,7 +129,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	var until, again time.Time // zero: until somebody wakes us
 	for {
 		now := time.Now()
-		g.age(l, w, now)
+		ages := g.age(l, w, now)
 		if !until.After(now) { // else its lane may sleep by this alarm
 			until = time.Time{}
 		}
@@ -156,7 +156,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		if a.Waiting != nil {
 			a.Waiting(g.waiting(l, w))
 		}
-		if err := w.sleep(ctx, sooner(until, again)); err != nil {
+		if err := w.sleep(ctx, sooner(sooner(until, again), ages)); err != nil {
 			g.explain(l, w, err)
 			g.leave(l, w)
 			return Grant{}, err

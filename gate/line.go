@@ -107,16 +107,20 @@ func (g *Gate) join(w *waiter) *line {
 }
 
 // age makes a background request count as normal once it has waited long
-// enough.
-func (g *Gate) age(l *line, w *waiter, now time.Time) {
-	if w.priority != Background || now.Before(w.ages()) {
-		return
-	}
+// enough, and returns when it will have, zero for never.
+func (g *Gate) age(l *line, w *waiter, now time.Time) (ages time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch ages = w.ask.Arrived.Add(agesAfter); {
+	case w.priority != Background:
+		return time.Time{}
+	case now.Before(ages):
+		return ages
+	}
 	l.remove(w)
 	w.priority = Normal
 	l.add(w)
+	return time.Time{}
 }
 
 // leave takes a waiter out, lets the next one ask, and forgets lines that
