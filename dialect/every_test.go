@@ -287,7 +287,7 @@ func TestAnyAnswerIsSound(t *testing.T) {
 	everyDialect(t, func(t *testing.T, d *dialect.Dialect) {
 		for _, c := range cases {
 			readSound(t, d, c.Head(), c.Body)
-			for _, status := range []int{0, 200, 403, 413, 429, 503} {
+			for _, status := range []int{200, 429} {
 				h := c.Head()
 				h.Status = status
 				readSound(t, d, h, c.Body)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ import (
 )
 
 // FuzzReadHead reads anything with every dialect: whatever a server sends, a
-// reading keeps its promises. Headers are lines as on the wire.
+// reading keeps its promises, and one answer has one reading. Headers are lines as on the wire.
 func FuzzReadHead(f *testing.F) {
 	cases, err := dialecttest.Load(os.DirFS("testdata/cases"))
 	if err != nil {
@@ -28,22 +29,25 @@ func FuzzReadHead(f *testing.F) {
 				lines = append(lines, name+": "+v)
 			}
 		}
-		f.Add(c.Status, strings.Join(lines, "\n"), c.Body)
+		for i, d := range dialect.All {
+			if other, _ := dialect.ByName(c.Provider); d == other || d == dialect.Generic {
+				f.Add(uint8(i), c.Status, strings.Join(lines, "\n"), c.Body)
+			}
+		}
 	}
-	f.Fuzz(func(t *testing.T, status int, lines, body string) {
+	f.Fuzz(func(t *testing.T, which uint8, status int, lines, body string) {
 		h := dialect.Head{Status: status, Header: make(http.Header), Received: noon}
 		for line := range strings.SplitSeq(lines, "\n") {
 			name, value, _ := strings.Cut(line, ":")
 			h.Header[name] = append(h.Header[name], value)
 		}
-		for _, d := range dialect.All {
-			r := d.ReadHead(h, []byte(body))
-			if err := dialecttest.Sound(r); err != nil {
-				t.Errorf("%s: %v", d.Name, err)
-			}
-			if again := d.ReadHead(h, []byte(body)); again.Class != r.Class || again.Wait != r.Wait || len(again.Buckets) != len(r.Buckets) {
-				t.Errorf("%s reads one answer in two ways:\n%+v\n%+v", d.Name, r, again)
-			}
+		d := dialect.All[int(which)%len(dialect.All)]
+		r := d.ReadHead(h, []byte(body))
+		if err := dialecttest.Sound(r); err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+		}
+		if again := d.ReadHead(h, []byte(body)); !reflect.DeepEqual(again, r) {
+			t.Errorf("%s reads one answer in two ways:\n%+v\n%+v", d.Name, r, again)
 		}
 	})
 }

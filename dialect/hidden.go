@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -131,18 +132,11 @@ func brokenOff(choices any) bool {
 // preamble is true for an event that comes before anything is generated.
 func preamble(name string, o map[string]any) bool {
 	kind, _ := o["type"].(string)
-	switch orElse(kind, name) {
+	switch cmp.Or(kind, name) {
 	case "ping", "keepalive", "response.created", "response.queued", "response.in_progress", "message_start":
 		return true
 	}
 	return len(o) == 0
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // empty is true for a value that says that there is nothing: of lists and
