@@ -37,6 +37,7 @@ type call struct {
 	account    string // whom the provider meters, where that is known
 	caller     *budget.Caller
 	choices    []candidate // what it may be made with instead, nil for nothing
+	coming     string      // the caller key that it is counted for as coming
 	rules      policy.Rules
 	payload    *payload
 	calibrated bool // something depends on what it costs
@@ -180,6 +181,7 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 func (c *call) close() {
 	c.payload.close()
 	c.reserve(-c.held)
+	c.arrive()
 }
 
 // plan is what holds for the next start of the call's key.
@@ -195,6 +197,7 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 		c.calibrate(s)
 		p = c.rules.Plan(s, starts, now, a)
 	})
+	c.noteUnheeded(p, now)
 	return p
 }
 
@@ -216,12 +219,15 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 }
 
 // started books a start, before the next in line may ask.
-func (c *call) started(at time.Time) {
+// It returns the instant that stands for this start and no other.
+func (c *call) started(at time.Time) (booked time.Time) {
+	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		c.rules.Started(s, at)
-		starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		c.rules.Started(s, booked)
 		return s.Probe.Needed // another process must not probe as well
 	})
+	return booked
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it
@@ -301,7 +307,7 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 // unheeded reports whether answers teach nothing: nothing is enforced by it, or
 // enforcing would not have asked now.
 func (c *call) unheeded() bool {
-	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.observed != nil && c.observed.Wait > 0
+	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.entry.Mode == Observe && c.observed != nil && c.observed.Wait > 0
 }
 
 // keep lets go of an attempt that another follows, but for what is needed to

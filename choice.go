@@ -56,19 +56,30 @@ type prospect struct {
 	busy, recent float64
 }
 
+// prospects are the candidates with what they promise now.
+func (c *call) prospects(now time.Time) []prospect {
+	ps := make([]prospect, len(c.choices))
+	for i := range c.choices {
+		ps[i] = c.prospect(&c.choices[i], now)
+	}
+	return ps
+}
+
 func (c *call) prospect(k *candidate, now time.Time) prospect {
-	p, weight := prospect{candidate: k}, float64(max(1, k.with.Weight))
+	p := prospect{candidate: k}
 	a := c.home.gate.Activity(k.name)
-	p.busy = float64(a.InFlight+a.Waiting) / weight
+	a.Waiting = max(a.Waiting, c.home.coming.of(k.name))
 	c.look(k.caller, k.name, now, func(s *budget.State, starts *budget.Starts) {
 		p.Outlook = c.rules.Outlook(s, starts, now, a)
-		p.recent = float64(starts.Within(time.Minute, now)) / weight
+		p.recent = float64(starts.Within(time.Minute, now)) / p.weight()
 	})
 	if k.met.After(p.Opens) {
 		p.Opens = k.met
 	}
 	return p
 }
+
+func (p *prospect) weight() float64 { return float64(max(1, p.with.Weight)) }
 
 // open reports whether a request could start at once.
 func (p *prospect) open(now time.Time) bool { return !p.Full && !p.Opens.After(now) }
@@ -99,15 +110,15 @@ func (c *call) keeps(p *prospect, now time.Time) bool {
 		c.transport.conversations.of(c.conversation()) == p.as.account
 }
 
-// choose returns the candidate that the call does best with now.
-func (c *call) choose(now time.Time) *candidate {
-	var best prospect
-	for i := range c.choices {
-		p := c.prospect(&c.choices[i], now)
-		if c.keeps(&p, now) {
+// best returns the candidate that the call does best with now.
+func (c *call) best(ps []prospect, now time.Time) *candidate {
+	best := &ps[0]
+	for i := range ps {
+		p := &ps[i]
+		if c.keeps(p, now) {
 			return p.candidate
 		}
-		if best.candidate == nil || p.compare(best, now) < 0 {
+		if p.compare(*best, now) < 0 {
 			best = p
 		}
 	}
@@ -152,13 +163,59 @@ func (c *call) rechoose(now time.Time) bool {
 	if c.choices == nil {
 		return false
 	}
-	k := c.choose(now)
+	c.arrive()
+	k := c.home.coming.choose(c, c.prospects(now), now)
+	c.coming = k.name
 	c.transport.conversations.keep(c.conversation(), k.as.account)
 	if k.name == c.name {
 		return false
 	}
 	c.become(k.with)
 	return true
+}
+
+// coming counts, by caller key, the calls that have chosen it and have not been
+// started: those that choose at the same instant see each other.
+type coming struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (o *coming) of(name string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n[name]
+}
+
+// choose counts a call for what is best of what it has seen a moment ago.
+func (o *coming) choose(c *call, ps []prospect, now time.Time) *candidate {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range ps {
+		p := &ps[i]
+		a := c.home.gate.Activity(p.name)
+		p.busy = float64(a.InFlight+max(a.Waiting, o.n[p.name])) / p.weight()
+	}
+	k := c.best(ps, now)
+	if o.n == nil {
+		o.n = make(map[string]int)
+	}
+	o.n[k.name]++
+	return k
+}
+
+// arrive ends that the call is coming: it has been started, or goes elsewhere.
+func (c *call) arrive() {
+	if c.coming == "" {
+		return
+	}
+	o := &c.home.coming
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.n[c.coming]--; o.n[c.coming] == 0 {
+		delete(o.n, c.coming)
+	}
+	c.coming = ""
 }
 
 // barred notes when a line that has refused the call opens, and reports whether
@@ -184,7 +241,8 @@ func (c *call) spares(a *attempt, v policy.Verdict) bool {
 	case g.Class != dialect.RateLimited && g.Class != dialect.QuotaExhausted && g.Class != dialect.Billing:
 		return false
 	}
-	return c.choose(time.Now()).name != c.name
+	now := time.Now()
+	return c.best(c.prospects(now), now).name != c.name
 }
 
 // conversation is what tells the call's conversation from others of its

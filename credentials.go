@@ -128,7 +128,9 @@ func (e *entry) credential(name string) (*configured, error) {
 func (c *call) identify() (id string) {
 	who := c.with
 	if who == nil {
-		id = credentialID(c.entry, c.req.Header, c.req.URL)
+		if id = hashed(c.demand.Account); id == "" {
+			id = credentialID(c.entry, c.req.Header, c.req.URL)
+		}
 		who = c.entry.keyOf(id) // its client may send a configured key itself
 	}
 	if who == nil {

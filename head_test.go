@@ -49,7 +49,7 @@ func ofKind(kind, body string, coding ...string) func() *http.Response {
 	}
 }
 
-func scripted(s ...func() *http.Response) *rig {
+func answering(s ...func() *http.Response) *rig {
 	r := &rig{}
 	all := script(s)
 	r.Transport = &paceline.Transport{
@@ -78,7 +78,7 @@ func TestRefusalInsideA200(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := scripted(tt.refusal, tt.then)
+				r := answering(tt.refusal, tt.then)
 				start := time.Now()
 				got := r.chat(t.Context())
 				got.want(t, 200)
@@ -98,7 +98,7 @@ func TestRefusalInsideA200(t *testing.T) {
 func TestRefusalInsideA200IsHandedBackWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spent := `{"error":{"message":"No money","code":"insufficient_quota"}}` + strings.Repeat(" ", 10_000)
-		r := scripted(ofKind("application/json", spent))
+		r := answering(ofKind("application/json", spent))
 		got := r.chat(t.Context())
 		if got.want(t, 200); got.body != spent {
 			t.Errorf("%d bytes were handed back, want %d", len(got.body), len(spent))
@@ -125,7 +125,7 @@ func TestAnswersPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := scripted(func() *http.Response {
+				r := answering(func() *http.Response {
 					res := ofKind(tt.kind, tt.body)()
 					res.Body = io.NopCloser(iotest.OneByteReader(strings.NewReader(tt.body)))
 					return res
@@ -156,7 +156,7 @@ func TestHoldingAnswersBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				body, w := io.Pipe()
-				r := scripted(func() *http.Response {
+				r := answering(func() *http.Response {
 					return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}
 				})
 				go func() {
@@ -191,7 +191,7 @@ func TestLostWhileHeldBack(t *testing.T) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
 				Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"id":`), broken{}))}
 		}
-		r := scripted(cut, ofKind("application/json", answerJSON))
+		r := answering(cut, ofKind("application/json", answerJSON))
 		if got := r.chat(t.Context()); got.body != answerJSON {
 			t.Errorf("%+v", got)
 		}

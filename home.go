@@ -24,6 +24,8 @@ type home struct {
 
 	names names
 
+	coming coming
+
 	mu   sync.Mutex
 	held map[string]*refusal // by caller key
 	left map[string]int      // places held for clients that left, by caller key

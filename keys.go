@@ -44,6 +44,9 @@ func parseCallerKey(s string) (k callerKey, ok bool) {
 func callerOf(e *entry, account, id, model string) callerKey {
 	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
+		if group := e.dialect.Metering.Group; group != nil {
+			model = group(model) // those that share one limit share a line
+		}
 		k.scope = scopeOf(model)
 	}
 	return k
@@ -53,7 +56,10 @@ func callerOf(e *entry, account, id, model string) callerKey {
 // of the SHA-256 of what is stable in it. Requests without one share an empty
 // id.
 func credentialID(e *entry, h http.Header, u *url.URL) string {
-	stable := e.dialect.CredentialOf(h, u)
+	return hashed(e.dialect.CredentialOf(h, u))
+}
+
+func hashed(stable string) string {
 	if stable == "" {
 		return ""
 	}

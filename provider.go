@@ -76,6 +76,9 @@ type Provider struct {
 	// Quota is whether requests wait for a spent quota, where they do not say so
 	// themselves (X-Paceline-Quota). Empty: background requests do.
 	Quota Quota
+	// Budgets is what is done about what the provider tells is left. Empty:
+	// HeedBudgets.
+	Budgets Budgets
 }
 
 // A Scope is how finely a provider is divided into lines.
@@ -176,7 +179,7 @@ func (p Provider) complete() (*entry, error) {
 	for _, m := range e.models {
 		e.longest = max(e.longest, m.limits.Longest())
 	}
-	errs = append(errs, err, p.Mode.validate(), p.Quota.validate())
+	errs = append(errs, err, p.Mode.validate(), p.Quota.validate(), p.Budgets.validate())
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel

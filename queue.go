@@ -192,6 +192,7 @@ func seconds(s string) time.Duration {
 // request does not say it itself.
 func (c *call) comply() {
 	e, m := c.entry, c.manners
+	e.Budgets.bind(&c.rules)
 	c.rules.Retry = e.Retry
 	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity || waitsForCapacity(c.ctx)
 	quota := Quota(orElse(string(m.quota), string(e.Quota)))

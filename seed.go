@@ -269,6 +269,7 @@ func costing(limits []limiter.Limit, costs []limiter.Cost) []limiter.Limit {
 // rulesOf are the rules of the requests of a caller key that ask for a model.
 func rulesOf(e *entry, as callerKey, model string) policy.Rules {
 	r := policy.Rules{Limits: e.Limits, Retry: e.Retry, Bucket: buckets(as.String())}
+	e.Budgets.bind(&r)
 	if as.scope == scopeOther {
 		r.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	} else {

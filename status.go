@@ -26,6 +26,11 @@ type CallerStatus struct {
 	Held   int `json:"held"`
 	// Binding is what binds the line now.
 	Binding Binding `json:"binding"`
+	// Free is whether a request that came now would be started at once, and
+	// NextStart where it would not when it could be at the earliest, as far as a
+	// clock tells.
+	Free      bool      `json:"free"`
+	NextStart time.Time `json:"next_start,omitzero"`
 
 	PausedUntil  time.Time `json:"paused_until,omitzero"`
 	PausedWhy    string    `json:"paused_why,omitempty"`
@@ -168,6 +173,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 			s.PausedUntil, s.PausedWhy, s.PausedSource = line.Pause.UTC(), string(budget.RateLimit), string(budget.Told)
 		}
 		s.Binding = binding(&s, line, plan, effective, starts, now)
+		s.Free, s.NextStart = next(&s, line, plan, effective, starts, now)
 		for _, r := range state.Readings {
 			s.Buckets = append(s.Buckets, bucketStatus(r))
 		}
@@ -236,6 +242,28 @@ func binding(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effecti
 	}
 	b.Says = says(found, e.Factor)
 	return b
+}
+
+// next says whether a request that came now would be started at once, and when
+// it could be.
+func next(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effective, starts *budget.Starts, now time.Time) (free bool, at time.Time) {
+	free = line.Waiting == [3]int{} && !plan.Full
+	for _, t := range []time.Time{s.PausedUntil, plan.NotBefore} {
+		if t.After(at) {
+			at = t
+		}
+	}
+	for i := range e.Bounds {
+		if l := e.Bounds[i].Limit; l.Calls == 0 {
+			free = free && line.Active < l.Concurrent
+		} else if start, ok := starts.Back(l.Calls); ok && start.Add(l.Per).After(at) {
+			at = start.Add(l.Per)
+		}
+	}
+	if !at.After(now) {
+		return free, time.Time{}
+	}
+	return false, at.UTC()
 }
 
 // says writes a bound with its figure.

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -38,16 +39,16 @@ const (
 	apart = 4 * time.Second
 )
 
-// after is what is known of the filling after another reading.
-func (f Fill) after(r Reading) Fill {
-	at := r.Recovery.At
-	if r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
+// after is what is known of the filling after another reading, of which an
+// instant was told.
+func (f Fill) after(r Reading, told time.Time) Fill {
+	if at := r.Recovery.At; r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
 		return f
 	}
 	// The time to full when the remaining was counted is known exactly where it
 	// was told as such. An instant leaves open whether that was when the request
 	// came or when its head was made.
-	least, most := at.Sub(r.Head), at.Sub(r.Sent)
+	least, most := told.Sub(r.Head), told.Sub(r.Sent)
 	if r.Recovery.Relative {
 		most = least
 	} else {
@@ -61,15 +62,13 @@ func (f Fill) after(r Reading) Fill {
 			f.High = high
 		}
 	}
-	f.step(r, at)
+	f.step(r)
 	return f
 }
 
 // step compares the reading with an earlier one.
-func (f *Fill) step(r Reading, at time.Time) {
-	if r.Recovery.Relative {
-		at = r.Sent.Add(at.Sub(r.Head))
-	}
+func (f *Fill) step(r Reading) {
+	at := r.Recovery.At
 	m := Mark{r.Sent, at, *r.Remaining}
 	past := f.Since
 	switch dt := r.Sent.Sub(past.Sent); {
@@ -91,21 +90,31 @@ func (r Reading) PerSecond() float64 {
 		return r.Recovery.PerSecond
 	}
 	f := r.Fill
-	switch {
+	switch window := cmp.Or(Window(r.Snapshot), f.Longest); {
 	case r.Recovery.Kind == dialect.StepAt || r.Recovery.Kind == dialect.UnknownRecovery || f.Steps || r.Limit == nil:
 		return 0
-	case f.High > 0 && f.Low <= 1.1*f.High:
+	case f.even():
 		return f.High
+	case window > 0:
+		return float64(*r.Limit) / window.Seconds()
 	}
-	window := Window(r.Snapshot)
-	if window == 0 {
-		window = f.Longest
-	}
-	if window <= 0 {
+	return 0
+}
+
+// even reports whether what was told is that of a bucket that fills evenly.
+func (f Fill) even() bool { return f.High > 0 && f.Low <= 1.1*f.High }
+
+// rolls is the length of a window that rolls, 0 where it is none, with what
+// requests may differ by on their way.
+func (r Reading) rolls() time.Duration {
+	if k := r.Recovery.Kind; k != dialect.FullAt && k != dialect.ResetAt || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
 		return 0
 	}
-	return float64(*r.Limit) / window.Seconds()
+	return cmp.Or(Window(r.Snapshot), r.Fill.Longest) + rollSlack
 }
+
+// rollSlack lengthens windows that roll.
+const rollSlack = time.Second
 
 // stepsAt is the instant at which a bucket is full at once, zero where it is
 // not one that steps.

@@ -17,13 +17,16 @@ type Level struct {
 	// what should be before it is sent: its own charge and what others may take
 	// meanwhile. A Floor of 0 is that of a bucket without history.
 	Own, Projected, Floor float64
+	// Unsure is how many requests may have come to the provider after the one of
+	// the reading, though they were sent before it.
+	Unsure int
 	// PerSecond is the rate at which the bucket fills, 0 where it does not fill
 	// evenly, and Steps the instant at which it is full at once, zero where there
 	// is none.
 	PerSecond float64
 	Steps     time.Time
 	// Enough is when there is enough for the request itself, Safe when the floor
-	// is reached; zero where nobody knows.
+	// is reached, at the latest when the reading says nothing any more.
 	Enough, Safe time.Time
 }
 
@@ -36,71 +39,150 @@ func (s *State) Levels(starts *Starts, now time.Time, own Charge) (levels []Leve
 			continue
 		}
 		l := Level{Snapshot: r.Snapshot, Sent: r.Sent, PerSecond: r.PerSecond(), Steps: r.stepsAt()}
-		l.Own = r.charge(own)
-		l.Projected = r.replay(starts, now, now)
-		most := math.Inf(1)
-		if r.Limit != nil {
-			most = float64(*r.Limit)
-		}
-		l.Own = min(l.Own, most)
+		most := r.most()
+		l.Own = min(r.charge(own), most)
 		if len(r.Drops) > 0 {
 			l.Floor = max(l.Own, min(l.Own+r.largestDrop()+float64(r.Rounding), most/2))
 		}
-		l.Enough, l.Safe = r.reaches(l, l.Own, now), r.reaches(l, l.Floor, now)
+		replay := r.replay(starts, r.asOf(), now, true)
+		l.Projected = replay.level
+		l.Unsure = starts.unanswered(transit, r.asOf())
+		l.Enough, l.Safe = replay.reaches(l.Own), replay.reaches(l.Floor)
 		levels = append(levels, l)
 	}
 	return levels
 }
 
-// lasts reports whether a reading says anything at now: for its window, from
-// when the bucket is full.
-func (r Reading) lasts(now time.Time) bool {
-	from := r.Sent
+// lasts reports whether a reading says anything at now.
+func (r Reading) lasts(now time.Time) bool { return now.Before(r.ends()) }
+
+// ends is when a reading has lasted for its window, from when the bucket is
+// full.
+func (r Reading) ends() time.Time {
+	from := r.asOf()
 	if r.Recovery.At.After(from) {
 		from = r.Recovery.At
 	}
-	return now.Sub(from) < cmp.Or(Window(r.Snapshot), time.Minute)
+	return from.Add(cmp.Or(Window(r.Snapshot), time.Minute))
 }
 
-// replay is the level at now: what was read, less what this process has sent
-// from then until upto, with what has come back meanwhile.
-func (r Reading) replay(starts *Starts, upto, now time.Time) float64 {
-	level, at := float64(*r.Remaining), r.Sent
-	most := math.Inf(1)
-	if r.Limit != nil {
-		most = float64(*r.Limit)
+// most is the most a bucket holds.
+func (r Reading) most() float64 {
+	if r.Limit == nil {
+		return math.Inf(1)
 	}
-	rate, step := r.PerSecond(), r.stepsAt()
-	fill := func(to time.Time) {
-		if rate > 0 {
-			level = min(most, level+rate*to.Sub(at).Seconds())
+	return float64(*r.Limit)
+}
+
+// A replay is the level of a bucket at an instant.
+type replay struct {
+	Reading
+	starts *Starts
+	level  float64
+	at     time.Time
+	// A bucket that fills evenly does so at a rate; one that steps is full at an
+	// instant; a window that rolls gets back what was taken a window ago, and
+	// what others have taken evenly.
+	rate    float64
+	step    time.Time
+	rolls   time.Duration
+	others  float64
+	expired []start // what is still to come back, in order
+}
+
+// replay is what a reading comes to at an instant, had it spoken of another that
+// came before: less what this process has sent meanwhile, with what has come
+// back. all takes in what was sent at that very instant, which is booked a
+// moment apart.
+func (r Reading) replay(starts *Starts, as, now time.Time, all bool) replay {
+	p := replay{Reading: r, starts: starts, level: float64(*r.Remaining), at: as, rate: r.PerSecond(), step: r.stepsAt(), rolls: r.rolls()}
+	if p.rolls > 0 {
+		p.rate = 0
+		p.expired = starts.since(as.Add(-p.rolls))
+		p.others = r.most() - p.level
+		for _, s := range p.expired {
+			if starts.at(s).After(as) {
+				break
+			}
+			p.others -= r.charge(s.charge())
 		}
-		if !step.IsZero() && at.Before(step) && !to.Before(step) {
-			level = most
-		}
-		at = to
+		p.rate = max(0, p.others) / p.rolls.Seconds()
 	}
-	for _, s := range starts.since(r.Sent) {
-		when := starts.base.Add(time.Duration(s.at))
-		if when.After(upto) {
+	for _, s := range starts.since(as) {
+		when := starts.at(s)
+		if !all && when.After(now) {
 			break
 		}
-		fill(when)
-		level -= r.charge(s.charge())
+		if s.answered && when.Sub(as) <= transit {
+			continue // had it come later, its own reading would stand
+		}
+		p.fill(when)
+		p.level -= r.charge(s.charge())
 	}
-	fill(now)
-	return level
+	p.fill(now)
+	return p
 }
 
-// reaches is when a level is to reach a target, zero where nobody knows.
-func (r Reading) reaches(l Level, target float64, now time.Time) time.Time {
-	switch {
-	case l.Projected >= target:
-		return now
-	case l.PerSecond > 0:
-		return now.Add(time.Duration(math.Ceil((target - l.Projected) / l.PerSecond * float64(time.Second))))
-	case l.Steps.After(now):
-		return l.Steps
+// fill adds what comes back until an instant.
+func (p *replay) fill(to time.Time) {
+	most := p.most()
+	if p.rate > 0 {
+		p.level = min(most, p.level+p.rate*max(0, to.Sub(p.at)).Seconds())
 	}
-	return time.Time{}
+	for len(p.expired) > 0 && !p.starts.at(p.expired[0]).Add(p.rolls).After(to) {
+		p.level = min(most, p.level+p.charge(p.expired[0].charge()))
+		p.expired = p.expired[1:]
+	}
+	if !p.step.IsZero() && p.at.Before(p.step) && !to.Before(p.step) {
+		p.level = most
+	}
+	if to.After(p.at) {
+		p.at = to
+	}
+}
+
+// reaches is when the level is to reach a target: where nobody knows, when the
+// reading says nothing any more.
+func (p replay) reaches(target float64) time.Time {
+	evenly := func() time.Time {
+		return p.at.Add(time.Duration(math.Ceil((target - p.level) / p.rate * float64(time.Second))))
+	}
+	switch {
+	case p.level >= target:
+		return p.at
+	case p.rolls > 0:
+		for len(p.expired) > 0 {
+			next := p.starts.at(p.expired[0]).Add(p.rolls)
+			if p.rate > 0 && evenly().Before(next) {
+				return evenly()
+			}
+			if p.fill(next); p.level >= target {
+				return next
+			}
+		}
+		if p.rate > 0 {
+			return evenly()
+		}
+	case p.rate > 0:
+		return evenly()
+	case p.step.After(p.at):
+		return p.step
+	}
+	return p.ends()
+}
+
+// between is the level at an instant, had the reading spoken of another. Before
+// that one it is what was sent meanwhile more.
+func (r Reading) between(starts *Starts, as, at time.Time) float64 {
+	if !at.Before(as) {
+		return r.replay(starts, as, at, false).level
+	}
+	level := float64(*r.Remaining)
+	for _, s := range starts.since(at) {
+		if starts.at(s).After(as) {
+			break
+		}
+		level += r.charge(s.charge())
+	}
+	return min(level, r.most())
 }

@@ -17,7 +17,10 @@ type Reading struct {
 	// Drops are how much less the latest readings found than was expected, the
 	// latest last: what others took, and what is not understood of the charging.
 	Drops []float64 `json:"drops,omitempty"`
+	// Base is the reading that the next drop is counted from.
+	Base *Reading `json:"base,omitempty"`
 	Fill  Fill      `json:"fill,omitzero"`
+	Late  Late      `json:"late,omitzero"`
 }
 
 const (
@@ -36,10 +39,11 @@ type Observation struct {
 	Buckets []dialect.Snapshot
 }
 
-// Observe keeps the buckets one answer reported: of one bucket the reading of
-// the request sent last stands, of one instant the smaller remaining. starts
-// is the log that the request is in.
+// Observe keeps the buckets one answer reported: of one bucket the latest
+// reading stands, of readings of about the same instant the one that leaves
+// less. starts is the log that the request is in.
 func (s *State) Observe(starts *Starts, o Observation) {
+	starts.answer(o.Sent)
 	for _, b := range o.Buckets {
 		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
 		i := s.find(b)
@@ -49,11 +53,18 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		}
 		old := &s.Readings[i]
 		if o.Admitted {
-			old.Fill = old.Fill.after(r)
+			old.Late = old.Late.after(*old, r, starts, o.Own)
+		}
+		r.Late = old.Late
+		told := r.Recovery.At
+		r.Recovery.At = r.recovers()
+		if o.Admitted {
+			old.Fill = old.Fill.after(r, told)
 		}
 		r.Fill = old.Fill
-		if r.stands(*old, starts, o.Head) {
-			r.Drops = old.dropped(starts, r, o.Own)
+		r.Drops, r.Base = old.Drops, old.Base
+		if r.stands(*old) {
+			r.drop(starts)
 			*old = r
 		}
 	}
@@ -81,24 +92,14 @@ func (s *State) find(b dialect.Snapshot) int {
 	})
 }
 
-// transit is how much longer one request may be on its way than another: of
-// those sent within it nobody knows which came first.
-const transit = 2 * time.Second
-
 // stands reports whether a reading stands in the place of an older one. Of
-// requests sent at about the same time, the one that leaves less does.
-func (r Reading) stands(old Reading, starts *Starts, now time.Time) bool {
-	if d := r.Sent.Sub(old.Sent).Abs(); d == 0 || d > transit || r.Remaining == nil || old.Remaining == nil {
-		return r.supersedes(old)
+// those of about the same instant, the one that left less came last.
+func (r Reading) stands(old Reading) bool {
+	d := r.asOf().Sub(old.asOf())
+	if d.Abs() > transit || r.Remaining == nil || old.Remaining == nil || *r.Remaining == *old.Remaining {
+		return d > 0 || d == 0 && old.Remaining == nil
 	}
-	return r.replay(starts, now, now) < old.replay(starts, now, now)
-}
-
-func (r Reading) supersedes(old Reading) bool {
-	if !r.Sent.Equal(old.Sent) {
-		return r.Sent.After(old.Sent)
-	}
-	return r.Remaining != nil && (old.Remaining == nil || *r.Remaining < *old.Remaining)
+	return *r.Remaining < *old.Remaining
 }
 
 func same(a, b *int64) bool {
@@ -108,17 +109,27 @@ func same(a, b *int64) bool {
 	return *a == *b
 }
 
-// dropped are the drops after a newer reading of the same bucket. One that
-// finds more than was expected counts as no drop, so that what others no longer
-// take is forgotten.
-func (r Reading) dropped(starts *Starts, next Reading, own Charge) []float64 {
-	if r.Remaining == nil || next.Remaining == nil || !next.Sent.After(r.Sent) || !r.lasts(next.Sent) {
-		return r.Drops
+// drop notes how much less a reading has found than one of a while ago led to
+// expect. One that finds more counts as no drop, so that what others no longer
+// take is forgotten. What was on its way when either was made explains nothing.
+func (r *Reading) drop(starts *Starts) {
+	if r.Remaining == nil {
+		return
 	}
-	own1 := r.charge(own)
-	drop := r.replay(starts, next.Sent.Add(-1), next.Sent) - own1 - float64(*next.Remaining)
-	drops := append(slices.Clone(r.Drops), max(0, drop))
-	return drops[max(0, len(drops)-maxDrops):]
+	at, base := r.asOf(), *r
+	base.Drops, base.Base = nil, nil
+	old := r.Base
+	switch {
+	case old == nil || !old.lasts(at):
+		r.Base = &base
+	case at.Sub(old.asOf()) >= apart:
+		old.Fill = r.Fill
+		unsure := starts.Within(transit, old.asOf())
+		drop := old.between(starts, old.asOf(), at) - float64(*r.Remaining) - float64(unsure)
+		r.Drops = append(slices.Clone(r.Drops), max(0, drop))
+		r.Drops = r.Drops[max(0, len(r.Drops)-maxDrops):]
+		r.Base = &base
+	}
 }
 
 // largestDrop is the largest that is remembered.

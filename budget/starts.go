@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxStarts bounds the log of starts: 1.5 MiB a caller key. Beyond it the
+// maxStarts bounds the log of starts: 2 MiB a caller key. Beyond it the
 // oldest are forgotten, and a count over them is a lower bound.
 const maxStarts = 1 << 16
 
@@ -29,30 +29,63 @@ type Starts struct {
 }
 
 type start struct {
-	at                    int64
+	ns                    int64
 	tokens, input, output int32
+	answered              bool
 }
 
 func (s start) charge() Charge { return Charge{int(s.tokens), int(s.input), int(s.output)} }
 
 // Add books a start with what it is expected to cost, and forgets those older
-// than keep.
-func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) {
+// than keep. It returns the instant it booked: no two starts have the same one.
+func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	if s.base.IsZero() {
 		s.base = at
 	}
 	ns := int64(at.Sub(s.base))
 	if n := len(s.all); n > s.gone {
-		ns = max(ns, s.all[n-1].at) // concurrent sends may book a moment apart
+		ns = max(ns, s.all[n-1].ns+1) // concurrent sends may book a moment apart
 	}
-	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output)})
-	for s.all[s.gone].at < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
+	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
+	for s.all[s.gone].ns < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
 	if s.gone > 64 && s.gone > len(s.all)/2 {
 		s.all = append(s.all[:0], s.all[s.gone:]...)
 		s.gone = 0
 	}
+	return s.base.Add(time.Duration(ns))
+}
+
+// at is the instant of a start.
+func (s *Starts) at(l start) time.Time { return s.base.Add(time.Duration(l.ns)) }
+
+// answer notes that the head of a start's answer has come.
+func (s *Starts) answer(at time.Time) {
+	live := s.live()
+	if len(live) == 0 {
+		return
+	}
+	ns := int64(at.Sub(s.base))
+	if i := after(live, ns) - 1; i >= 0 && live[i].ns == ns {
+		live[i].answered = true
+	}
+}
+
+// unanswered counts the starts of the span of length per that ends at end whose
+// answers have not come.
+func (s *Starts) unanswered(per time.Duration, end time.Time) (n int) {
+	live := s.live()
+	if len(live) == 0 {
+		return 0
+	}
+	to := int64(end.Sub(s.base))
+	for _, l := range live[after(live, to-int64(per)):after(live, to)] {
+		if !l.answered {
+			n++
+		}
+	}
+	return n
 }
 
 func most32(n int) int32 { return int32(min(max(0, n), 1<<31-1)) }
@@ -77,7 +110,7 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 
 // after is the index of the first start after an instant.
 func after(live []start, ns int64) int {
-	return sort.Search(len(live), func(i int) bool { return live[i].at > ns })
+	return sort.Search(len(live), func(i int) bool { return live[i].ns > ns })
 }
 
 // Back is the n-th latest start, 1 for the latest; false where there were not
@@ -87,7 +120,7 @@ func (s *Starts) Back(n int) (time.Time, bool) {
 	if n < 1 || n > len(live) {
 		return time.Time{}, false
 	}
-	return s.base.Add(time.Duration(live[len(live)-n].at)), true
+	return s.base.Add(time.Duration(live[len(live)-n].ns)), true
 }
 
 // Since yields the starts after an instant, in order.

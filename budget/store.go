@@ -117,7 +117,7 @@ func Merge(a, b State) State {
 	for _, r := range b.Readings {
 		if i := m.find(r.Snapshot); i < 0 {
 			m.keep(r)
-		} else if r.supersedes(m.Readings[i]) {
+		} else if r.stands(m.Readings[i]) {
 			m.Readings[i] = r
 		}
 	}

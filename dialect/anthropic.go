@@ -17,7 +17,7 @@ var Anthropic = &Dialect{
 	API:     AnthropicAPI,
 	Reports: true,
 	Tells:   "`anthropic-ratelimit-*` of a minute (also `-priority-` and `-fast-`), rounded to thousands; a plan's windows as fractions",
-	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets, recovery: FullAt}.read,
+	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
 	Demand:  anthropicDemand,
 	Metering: Metering{
 		PerModel: true,
@@ -74,8 +74,7 @@ var anthropicFamilies = []struct{ prefix, scope string }{
 	{"anthropic-fast-", "fast"},
 }
 
-func anthropicBudgets(a *answer) []bucket {
-	var out []bucket
+func anthropicBudgets(a *answer, out []bucket) []bucket {
 	workspace := a.fields.get("anthropic-workspace-id")
 	for _, family := range anthropicFamilies {
 		for _, b := range familyBuckets(a, []string{family.prefix}) {
@@ -83,6 +82,7 @@ func anthropicBudgets(a *answer) []bucket {
 				continue
 			}
 			b.Window, b.long, b.firm = Minute, false, false
+			b.Recovery.Kind = FullAt
 			b.Scope = strings.Join(strings.Fields(family.scope+" "+b.Scope+" "+workspace), " ")
 			if b.Unit != Requests && b.remaining.n%1000 == 0 {
 				// A remainder that is no round number was not rounded.

@@ -14,7 +14,7 @@ var BrightData = &Dialect{
 	Read:   reader{judge: judgeBrightData, hidden: brightDataRefuses, budgets: brightDataBudgets}.read,
 	Tells:  "a code in a header when it refuses, also under 200",
 	Demand: brightDataDemand,
-	Kind:   endingIn("/request", "/datasets/v3/scrape", brightDataJob),
+	Kind:   kindBy([]string{"/request", "/datasets/v3/scrape", brightDataJob}, nil),
 }
 
 // brightDataMonth is the code of a month's free requests that are used up.
@@ -26,18 +26,17 @@ func brightDataCode(a *answer) string {
 	if code := a.fields.get("x-brd-err-code"); code != "" {
 		return strings.ToLower(code)
 	}
+	code := ""
 	_, params, _ := strings.Cut(a.fields.get("proxy-status"), ";")
 	for _, p := range splitOutside(params, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
-		if name != "details" && name != "error" {
-			continue
-		}
-		value = strings.ToLower(strings.Trim(value, `"`))
-		if code, _, _ := strings.Cut(value, " "); code != "" {
-			return code
+		word, _, _ := strings.Cut(strings.ToLower(strings.Trim(value, `"`)), " ")
+		// Details have the code, error only its kind.
+		if name == "details" && word != "" || name == "error" && code == "" {
+			code = word
 		}
 	}
-	return ""
+	return code
 }
 
 func brightDataRefuses(a *answer) bool { return brightDataCode(a) != "" }
@@ -52,8 +51,7 @@ func judgeBrightData(a *answer) (Class, string, bool) {
 	return "", "", false
 }
 
-func brightDataBudgets(a *answer) []bucket {
-	out := familyBuckets(a, familyPrefixes)
+func brightDataBudgets(a *answer, out []bucket) []bucket {
 	if brightDataCode(a) == brightDataMonth {
 		out = append(out, namedLimit{unit: Requests, window: Month, long: true}.refused(count{}))
 	}

@@ -14,6 +14,8 @@ type bucket struct {
 	resetSaid bool
 	// relative: it was told as a time, not as an instant.
 	relative bool
+	// after: the reset was told as a delay under a name of its own.
+	after bool
 	// garbled: a count was sent that is no number.
 	garbled bool
 	// long: the window is a day or more, also where Window cannot say so.
@@ -23,6 +25,8 @@ type bucket struct {
 	told bool
 	// plain: the name has no words for what is counted.
 	plain bool
+	// standard: from the IETF's fields.
+	standard bool
 	// firm: while the bucket is empty its reset outranks a shorter wait said
 	// elsewhere. A bucket that refills evenly is never firm.
 	firm bool
@@ -30,6 +34,17 @@ type bucket struct {
 
 // exhausted is true where the bucket was reported to have nothing left.
 func (b *bucket) exhausted() bool { return b.Snapshot.Empty() }
+
+// title names the bucket for people.
+func (b *bucket) title() string {
+	switch {
+	case b.Percent:
+		return "the plan's window " + brief(b.Scope)
+	case b.Window == Unknown:
+		return strings.ReplaceAll(b.Unit, "_", " ")
+	}
+	return strings.ReplaceAll(b.Unit, "_", " ") + " per " + b.Window
+}
 
 // evenly is true where some is there again long before all is.
 func (b *bucket) evenly() bool { return b.Recovery.Kind == FullAt || b.Recovery.Kind == Continuous }
@@ -211,7 +226,7 @@ func parseBucketName(suffix string) (bucketName, bool) {
 	switch {
 	case tokens:
 		n.unit = unitOf(side, "tokens")
-	case requests, len(rest) == 0 && side == "":
+	case requests, side == "" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "dynamic"):
 		n.unit = Requests
 	default:
 		return n, false

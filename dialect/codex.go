@@ -13,7 +13,7 @@ var Codex = &Dialect{
 	Name:       "codex",
 	Hosts:      []string{"chatgpt.com", ".chatgpt.com"},
 	Reports:    true,
-	Read:       reader{budgets: openaiBudgets, recovery: FullAt}.read,
+	Read:       OpenAI.Read,
 	Tells:      "`x-codex-*`: fractions of a plan's windows; a spent one in the body",
 	Credential: codexCredential,
 }

@@ -9,11 +9,10 @@ var Cohere = &Dialect{
 	Reports: true,
 	Read:    reader{budgets: cohereBudgets}.read,
 	Tells:   "calls of a minute and a month, to trial keys only",
-	Kind:    endingIn("/classify", "/summarize"),
+	Kind:    kindBy([]string{"/classify", "/summarize"}, nil),
 }
 
-func cohereBudgets(a *answer) []bucket {
-	var out []bucket
+func cohereBudgets(a *answer, out []bucket) []bucket {
 	for _, family := range []struct{ prefix, window string }{
 		{"x-trial-endpoint-call-", Minute}, {"x-endpoint-monthly-call-", Month},
 	} {
@@ -22,5 +21,5 @@ func cohereBudgets(a *answer) []bucket {
 			out = append(out, b)
 		}
 	}
-	return append(out, familyBuckets(a, familyPrefixes)...)
+	return out
 }

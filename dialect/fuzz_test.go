@@ -3,11 +3,11 @@ package dialect_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -31,7 +31,7 @@ func FuzzReadHead(f *testing.F) {
 		f.Add(c.Status, strings.Join(lines, "\n"), c.Body)
 	}
 	f.Fuzz(func(t *testing.T, status int, lines, body string) {
-		h := dialect.Head{Status: status, Header: make(http.Header), Received: time.Date(2026, 10, 4, 12, 0, 0, 0, time.UTC)}
+		h := dialect.Head{Status: status, Header: make(http.Header), Received: noon}
 		for line := range strings.SplitSeq(lines, "\n") {
 			name, value, _ := strings.Cut(line, ":")
 			h.Header[name] = append(h.Header[name], value)
@@ -44,6 +44,63 @@ func FuzzReadHead(f *testing.F) {
 			if again := d.ReadHead(h, []byte(body)); again.Class != r.Class || again.Wait != r.Wait || len(again.Buckets) != len(r.Buckets) {
 				t.Errorf("%s reads one answer in two ways:\n%+v\n%+v", d.Name, r, again)
 			}
+		}
+	})
+}
+
+// FuzzAnswer takes anything for an answer of success, and for the words that a
+// model says: generated words are never a refusal.
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		`{"error":{"code":429}}`, `[{"error":{}}]`, "event: error\ndata: {\"error\":1}\n\n", ": x\r\n\r\ndata: {\"type\":\"ping\"}\r\n\r\n",
+		`{"choices":[],"error":{"message":"rate limit"}}`, `{"errors":[{"type":"RATE_LIMITED"}]}`,
+	} {
+		f.Add("application/json", []byte(body))
+		f.Add("text/event-stream", []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		read := func(contentType string, body []byte) dialect.Reading {
+			h := dialect.Head{Status: 200, Header: http.Header{"Content-Type": {contentType}}, Received: noon}
+			r := dialect.Generic.ReadHead(h, body)
+			if err := dialecttest.Sound(r); err != nil {
+				t.Error(err)
+			}
+			return r
+		}
+		read(contentType, body)
+		said, err := json.Marshal(string(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, answer := range []string{
+			`{"choices":[{"message":{"content":%s}}]}`, `{"error":null,"output":[{"content":[{"text":%s}]}]}`, `{"type":"message","content":[{"text":%s}]}`,
+			"data: {\"choices\":[{\"delta\":{\"content\":%s}}]}\n\n",
+			"event: message_start\ndata: {\"type\":\"message_start\"}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":%s}}\n\n",
+		} {
+			for _, contentType := range []string{"", "application/json", "text/event-stream"} {
+				whole := fmt.Appendf(nil, answer, said)
+				if r := read(contentType, whole); r.Class != dialect.OK {
+					t.Errorf("%s is %s (%s)", whole, r.Class, r.Why)
+				}
+				if r := read(contentType, whole[:len(whole)/2]); r.Class != dialect.OK {
+					t.Errorf("half of %s is %s (%s)", whole, r.Class, r.Why)
+				}
+			}
+		}
+	})
+}
+
+// FuzzByHost takes anything for a host.
+func FuzzByHost(f *testing.F) {
+	for _, d := range dialect.All {
+		for _, host := range d.Hosts {
+			f.Add(host)
+		}
+	}
+	f.Add("[::1]:80")
+	f.Fuzz(func(t *testing.T, host string) {
+		if dialect.ByHost(host) == nil {
+			t.Error(host)
 		}
 	})
 }

@@ -24,9 +24,8 @@ var GitHub = &Dialect{
 
 // githubBudgets: a bucket without a unit is the REST API's, one with a unit
 // belongs to a model.
-func githubBudgets(a *answer) []bucket {
+func githubBudgets(a *answer, buckets []bucket) []bucket {
 	resource := strings.ToLower(a.fields.get("x-ratelimit-resource"))
-	buckets := familyBuckets(a, familyPrefixes)
 	for i := range buckets {
 		b := &buckets[i]
 		if !b.plain {

@@ -27,7 +27,7 @@ var inferenceVerbs = []string{
 // healthPaths are the ends of paths that only ask whether a server is there and
 // what it has.
 var healthPaths = []string{"/health", "/healthz", "/livez", "/readyz", "/ping", "/api/version", "/api/tags",
-	"/health/liveliness", "/health/liveness", "/health/readiness", "/v1/health/ready", "/props", "/slots", "/version", "/load",
+	"/health/liveliness", "/health/liveness", "/health/readiness", "/v1/health/ready",
 }
 
 // usualKind tells a request's kind by its method and the paths that most
@@ -64,11 +64,15 @@ func usualKind(r *http.Request) Kind {
 	return Other
 }
 
-// endingIn is the usual kind, with more ends of paths that generate something.
-func endingIn(ends ...string) func(*http.Request) Kind {
+// kindBy is the usual kind, with more ends of paths that generate something when
+// they are posted to, and that tell what there is when they are got.
+func kindBy(posted, got []string) func(*http.Request) Kind {
 	return func(r *http.Request) Kind {
-		if r != nil && r.URL != nil && r.Method == http.MethodPost && endsIn(r.URL.Path, ends) {
+		switch {
+		case r != nil && r.URL != nil && r.Method == http.MethodPost && endsIn(r.URL.Path, posted):
 			return Inference
+		case getsEndingIn(r, got...):
+			return Catalog
 		}
 		return usualKind(r)
 	}

@@ -58,6 +58,9 @@ func ByHost(host string) *Dialect {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	found := Generic
+	if strings.HasPrefix(host, ".") {
+		return found
+	}
 	for _, d := range All {
 		for _, claimed := range d.Hosts {
 			if host == claimed {

@@ -7,8 +7,8 @@ var LiteLLM = &Dialect{
 	Name:    "litellm",
 	Names:   []string{"litellm-proxy"},
 	Reports: true,
-	Read: reader{judge: judgeAnthropic, budgets: func(a *answer) []bucket {
-		return append(openaiBudgets(a), anthropicBudgets(a)...)
+	Read: reader{judge: judgeAnthropic, requests: Minute, tokens: Minute, budgets: func(a *answer, out []bucket) []bucket {
+		return anthropicBudgets(a, openaiBudgets(a, out))
 	}}.read,
 	Tells: "its upstream's, and those of its own keys",
 }

@@ -6,5 +6,5 @@ var LlamaCpp = &Dialect{
 	Names: []string{"llama-cpp", "llama.cpp"},
 	Read:  reader{}.read,
 	Tells: "nothing",
-	Kind:  endingIn("/completion", "/embedding", "/reranking"),
+	Kind:  kindBy([]string{"/completion", "/embedding", "/reranking"}, []string{"/props", "/slots"}),
 }

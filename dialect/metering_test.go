@@ -12,6 +12,9 @@ func TestCharged(t *testing.T) {
 		nil:       {1007, 1000, 7},
 		OpenAI:    {1007, 1000, 7},
 		Anthropic: {57, 50, 7},
+		Groq:      {57, 50, 7},
+		Gemini:    {1000, 1000, 0},
+		Cerebras:  {1007, 1000, 7},
 	} {
 		tokens, input, output := d.Charged(u)
 		if got := [3]int{tokens, input, output}; got != want {
@@ -36,6 +39,14 @@ func TestAccountOf(t *testing.T) {
 
 func TestGroupOf(t *testing.T) {
 	family := &Dialect{Metering: Metering{PerModel: true, Group: func(string) string { return "family" }}}
+	for model, want := range map[string]string{
+		"claude-sonnet-4-5": "claude-sonnet-4.x", "claude-sonnet-4-20250514": "claude-sonnet-4.x", "Claude-Opus-4-8": "claude-opus-4.x",
+		"claude-haiku-4-5": "claude-haiku-4-5", "claude-3-5-sonnet": "claude-3-5-sonnet", "": "",
+	} {
+		if got := Anthropic.GroupOf(model); got != want {
+			t.Errorf("%s belongs to %q, want %q", model, got, want)
+		}
+	}
 	for d, want := range map[*Dialect]string{nil: "", Generic: "", OpenAI: "m", family: "family"} {
 		if got := d.GroupOf("m"); got != want {
 			t.Errorf("%+v: %q, want %q", d, got, want)

@@ -14,7 +14,7 @@ var OpenAI = &Dialect{
 	Hosts:   []string{"api.openai.com", ".api.openai.com"},
 	Reports: true,
 	Tells:   "`x-ratelimit-*` of requests and tokens, of a minute, or a day as the numbers show",
-	Read:    reader{budgets: openaiBudgets, recovery: FullAt}.read,
+	Read:    reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
 	Metering: Metering{
 		PerModel: true,
 		Charges:  Charging{Output: Reserved},
@@ -25,11 +25,10 @@ var OpenAI = &Dialect{
 
 // openaiBudgets are minutes, but for requests that are metered by the day: the
 // names do not say which, the numbers do.
-func openaiBudgets(a *answer) []bucket {
-	buckets := windowed(familyBuckets(a, familyPrefixes), Minute, Minute)
+func openaiBudgets(a *answer, buckets []bucket) []bucket {
 	for i := range buckets {
 		b := &buckets[i]
-		if b.Unit == Requests && b.Window == Minute && b.refillsInADay() {
+		if b.Unit == Requests && !b.told && b.refillsInADay() {
 			b.Window, b.long = Day, true
 		}
 		b.firm = false

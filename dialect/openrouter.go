@@ -1,7 +1,5 @@
 package dialect
 
-import "net/http"
-
 // OpenRouter counts fixed minutes, and days that turn at midnight UTC. Its limits
 // stand in the error's metadata, rarely in real headers.
 var OpenRouter = &Dialect{
@@ -10,14 +8,6 @@ var OpenRouter = &Dialect{
 	Hosts:       []string{"openrouter.ai", ".openrouter.ai"},
 	Read:        reader{recovery: StepAt}.read,
 	Tells:       "nothing; limits of a minute or a day in a refusal's body",
-	Kind:        openrouterKind,
+	Kind:        kindBy(nil, []string{"/key", "/credits"}), // of a key, free of charge
 	KeyPrefixes: []string{"sk-or-"},
-}
-
-// openrouterKind: what is left of a key's credit is asked for free of charge.
-func openrouterKind(r *http.Request) Kind {
-	if getsEndingIn(r, "/key", "/credits") {
-		return Catalog
-	}
-	return usualKind(r)
 }

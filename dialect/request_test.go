@@ -46,6 +46,91 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
+// Each provider's own paths, at its own host.
+func TestKindOfProviders(t *testing.T) {
+	for _, c := range []struct {
+		d           *Dialect
+		method, url string
+		want        Kind
+	}{
+		{Azure, "POST", "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=1", Inference},
+		{Azure, "POST", "https://r.openai.azure.com/openai/v1/responses", Inference},
+		{Azure, "POST", "https://r.services.ai.azure.com/anthropic/v1/messages", Inference},
+		{Azure, "POST", "https://r.openai.azure.com/openai/files", Other},
+		{Gemini, "POST", "https://generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse", Inference},
+		{Gemini, "POST", "https://generativelanguage.googleapis.com/v1beta/models/g:predictLongRunning", Inference},
+		{Gemini, "POST", "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions", Inference},
+		{Gemini, "POST", "https://generativelanguage.googleapis.com/v1beta/models/g:countTokens", Other},
+		{Gemini, "GET", "https://generativelanguage.googleapis.com/v1beta/models", Catalog},
+		{Vertex, "POST", "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict", Inference},
+		{Vertex, "POST", "https://l-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/1:predict", Inference},
+		{Bedrock, "POST", "https://bedrock-runtime.r.amazonaws.com/model/m/converse", Inference},
+		{Bedrock, "POST", "https://bedrock-runtime.r.amazonaws.com/model/m/converse-stream", Inference},
+		{Bedrock, "POST", "https://bedrock-runtime.r.amazonaws.com/model/m/invoke-with-response-stream", Inference},
+		{Bedrock, "POST", "https://bedrock-runtime.r.amazonaws.com/model/m/count-tokens", Other},
+		{OpenRouter, "GET", "https://openrouter.ai/api/v1/key", Catalog},
+		{OpenRouter, "POST", "https://openrouter.ai/api/v1/key", Other},
+		{Cohere, "POST", "https://api.cohere.com/v2/chat", Inference},
+		{Cohere, "POST", "https://api.cohere.com/v1/embed", Inference},
+		{Cohere, "POST", "https://api.cohere.com/v2/rerank", Inference},
+		{Cohere, "POST", "https://api.cohere.com/v1/classify", Inference},
+		{Cohere, "POST", "https://api.cohere.com/v1/tokenize", Other},
+		{HuggingFace, "POST", "https://router.huggingface.co/hf-inference/models/org/name", Inference},
+		{HuggingFace, "POST", "https://x.r.aws.endpoints.huggingface.cloud/", Inference},
+		{HuggingFace, "GET", "https://huggingface.co/api/models/org/name", Inference},
+		{HuggingFace, "GET", "https://router.huggingface.co/v1/models", Catalog},
+		{GitHub, "GET", "https://api.github.com/repos/o/r/issues", Inference},
+		{GitHub, "GET", "https://api.github.com/rate_limit", Catalog},
+		{GitHub, "GET", "https://models.github.ai/catalog/models", Catalog},
+		{GitHub, "POST", "https://models.github.ai/inference/chat/completions", Inference},
+		{Cloudflare, "POST", "https://api.cloudflare.com/client/v4/accounts/a/ai/run/@cf/meta/m", Inference},
+		{Cloudflare, "GET", "https://api.cloudflare.com/client/v4/zones", Other},
+		{Ollama, "POST", "http://localhost:11434/api/chat", Inference},
+		{Ollama, "POST", "http://localhost:11434/api/generate", Inference},
+		{Ollama, "POST", "http://localhost:11434/api/show", Catalog},
+		{Ollama, "GET", "http://localhost:11434/api/ps", Catalog},
+		{Ollama, "POST", "http://localhost:11434/api/pull", Other},
+		{LlamaCpp, "POST", "http://localhost:8080/completion", Inference},
+		{LlamaCpp, "GET", "http://localhost:8080/props", Catalog},
+		{VLLM, "POST", "http://localhost:8000/score", Inference},
+		{BrightData, "POST", "https://api.brightdata.com/datasets/v3/trigger?dataset_id=1", Inference},
+		{BrightData, "GET", "https://api.brightdata.com/datasets/v3/progress/1", Other},
+	} {
+		if got := c.d.KindOf(httptest.NewRequest(c.method, c.url, nil)); got != c.want {
+			t.Errorf("%s: %s %s is %d, want %d", c.d.Name, c.method, c.url, got, c.want)
+		}
+	}
+}
+
+// What has been begun or changed must not be again; what a provider reserves
+// where a request names no maximum is what it allows.
+func TestDemandOfProviders(t *testing.T) {
+	for _, c := range []struct {
+		d           *Dialect
+		method, url string
+		job         bool
+		output      int
+	}{
+		{GitHub, "GET", "https://api.github.com/repos/o/r/issues", false, 0},
+		{GitHub, "POST", "https://api.github.com/repos/o/r/issues", true, 0},
+		{GitHub, "POST", "https://models.github.ai/inference/chat/completions", false, 0},
+		{BrightData, "POST", "https://api.brightdata.com/datasets/v3/trigger?dataset_id=1", true, 0},
+		{BrightData, "POST", "https://api.brightdata.com/request", false, 0},
+		{Gemini, "POST", "https://generativelanguage.googleapis.com/v1beta/models/g:predictLongRunning", true, 0},
+		// dcdpr/jp#1085: Cerebras takes 16,384 for what is not said.
+		{Cerebras, "POST", "https://api.cerebras.ai/v1/chat/completions", false, 16384},
+		{Cerebras, "GET", "https://api.cerebras.ai/v1/models", false, 0},
+	} {
+		d := c.d.DemandOf(httptest.NewRequest(c.method, c.url, nil), []byte("{}"))
+		if d.Job != c.job || d.Output != c.output {
+			t.Errorf("%s: %s %s: %+v, want job %v, output %d", c.d.Name, c.method, c.url, d, c.job, c.output)
+		}
+	}
+	if d := Cerebras.DemandOf(nil, []byte(`{"max_completion_tokens":9}`)); d.Output != 9 {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestDemandOf(t *testing.T) {
 	long := strings.Repeat("iVBORw0KGgo/", 1000) // base64 of 12,000 bytes
 	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nwhisper-x\r\n--b\r\n" +
@@ -182,6 +267,78 @@ func TestCredentialOf(t *testing.T) {
 	} {
 		if got := Generic.CredentialOf(http.Header{c.header: {c.value}}, query); got != c.want {
 			t.Errorf("%s: %s gives %q", c.header, c.value, got)
+		}
+	}
+}
+
+// What is replaced by the hour, or differs from request to request, is not what
+// a credential is known by.
+func TestCredentialOfProviders(t *testing.T) {
+	enc := base64.RawURLEncoding.EncodeToString
+	jwt := func(n string) string {
+		return "Bearer " + enc([]byte(`{"alg":"RS256"}`)) + "." + enc([]byte(`{"iss":"i","sub":"s","n":`+n+`}`)) + ".aa"
+	}
+	signed := func(id, more string) string {
+		return "AWS4-HMAC-SHA256 Credential=" + id + "/20261004/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=" + more
+	}
+	const vertex = "https://l-aiplatform.googleapis.com/v1/projects/"
+	type request struct{ url, header, value, account string }
+	for _, c := range []struct {
+		name        string
+		d           *Dialect
+		first, next request
+		same        bool
+	}{
+		{"a signature", Bedrock, request{"https://b.test/", "Authorization", signed("AKIDONE", "aa"), ""}, request{"https://b.test/", "Authorization", signed("AKIDONE", "bb"), ""}, true},
+		{"another key's", Bedrock, request{"https://b.test/", "Authorization", signed("AKIDONE", "aa"), ""}, request{"https://b.test/", "Authorization", signed("AKIDTWO", "aa"), ""}, false},
+		{"in the query", Bedrock, request{"https://b.test/?X-Amz-Credential=AKIDONE%2F20261004%2Fx&X-Amz-Signature=aa", "", "", ""}, request{"https://b.test/", "Authorization", signed("AKIDONE", "bb"), ""}, true},
+		{"a project's tokens", Vertex, request{vertex + "p/locations/l/x", "Authorization", "Bearer ya29.aa", ""}, request{vertex + "p/locations/l/y", "Authorization", "Bearer ya29.bb", ""}, true},
+		{"in two places", Vertex, request{vertex + "p/locations/l/x", "Authorization", "Bearer ya29.aa", ""}, request{vertex + "p/locations/m/x", "Authorization", "Bearer ya29.aa", ""}, false},
+		{"keys at Google", Gemini, request{"https://g.test/?key=AIza1", "", "", ""}, request{"https://g.test/", "X-Goog-Api-Key", "AIza1", ""}, true},
+		{"tokens of nobody knows whom", Gemini, request{"https://g.test/", "Authorization", "Bearer ya29.aa", ""}, request{"https://g.test/", "Authorization", "Bearer ya29.bb", ""}, false},
+		{"who signed in at ChatGPT", Codex, request{"https://chatgpt.com/", "Authorization", jwt("1"), "acc-1"}, request{"https://chatgpt.com/", "Authorization", jwt("2"), "acc-1"}, true},
+		{"for another account", Codex, request{"https://chatgpt.com/", "Authorization", jwt("1"), "acc-1"}, request{"https://chatgpt.com/", "Authorization", jwt("1"), "acc-2"}, false},
+		{"an account's opaque tokens", Codex, request{"https://chatgpt.com/", "Authorization", "Bearer aa", "acc-1"}, request{"https://chatgpt.com/", "Authorization", "Bearer bb", "acc-1"}, true},
+	} {
+		id := func(r request) string {
+			u, err := url.Parse(r.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{}
+			if r.header != "" {
+				h.Set(r.header, r.value)
+			}
+			if r.account != "" {
+				h.Set("chatgpt-account-id", r.account)
+			}
+			return c.d.CredentialOf(h, u)
+		}
+		first, next := id(c.first), id(c.next)
+		if first == "" || (first == next) != c.same {
+			t.Errorf("%s: %q and %q", c.name, first, next)
+		}
+	}
+}
+
+// Claude Code's tokens are replaced every few hours: the body says whose they are.
+func TestAccountInTheBody(t *testing.T) {
+	const account = "01234567-89ab-cdef-0123-456789abcdef"
+	for user, want := range map[string]string{
+		"user_00ff_account_" + account + "_session_11111111-2222-3333-4444-555555555555":                                        account,
+		`{\"device_id\":\"00ff\",\"account_uuid\":\"` + account + `\",\"session_id\":\"11111111-2222-3333-4444-555555555555\"}`: account,
+		"user_00ff_account__session_11111111-2222-3333-4444-555555555555":                                                       "",
+		"alice": "",
+	} {
+		body := []byte(`{"model":"m","metadata":{"user_id":"` + user + `"}}`)
+		r := httptest.NewRequest("POST", "/v1/messages", nil)
+		r.Header.Set("Authorization", "Bearer sk-ant-oat01-aa")
+		if d := Anthropic.DemandOf(r, body); d.Account != want || d.Conversation == "" {
+			t.Errorf("%s: %+v", user, d)
+		}
+		r.Header.Set("Authorization", "Bearer other")
+		if d := Anthropic.DemandOf(r, body); d.Account != "" {
+			t.Errorf("%s: %+v, with a key that stays", user, d)
 		}
 	}
 }

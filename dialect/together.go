@@ -8,19 +8,18 @@ var Together = &Dialect{
 	BaseURL:     "https://api.together.xyz/v1",
 	Hosts:       []string{"api.together.xyz", "api.together.ai"},
 	Reports:     true,
-	Read:        reader{judge: judgeTogether, budgets: togetherBudgets}.read,
+	Read:        reader{judge: judgeTogether, requests: Second, tokens: Second, budgets: togetherBudgets}.read,
 	Tells:       "`x-ratelimit-*` and `x-tokenlimit-*` of a second",
 	Metering:    Metering{PerModel: true},
 	KeyPrefixes: []string{"tgp_v1_"},
 }
 
-func togetherBudgets(a *answer) []bucket {
-	out := familyBuckets(a, []string{"x-ratelimit-"})
-	for _, b := range familyBuckets(a, []string{"x-tokenlimit-"}) {
+func togetherBudgets(a *answer, out []bucket) []bucket {
+	for _, b := range windowed(familyBuckets(a, []string{"x-tokenlimit-"}), Second, Second) {
 		b.Unit = Tokens
 		out = append(out, b)
 	}
-	return windowed(out, Second, Second)
+	return out
 }
 
 func judgeTogether(a *answer) (Class, string, bool) {

@@ -94,6 +94,9 @@ func (b *bucket) takeReset(a *answer, part string) {
 	b.reset, b.resetSaid = parseRetryAfter(a.fields[unifiedPrefix+part], a.now(), time.Second)
 }
 
+// mostUsed is more than any window is overdrawn: beyond it is some other number.
+const mostUsed = 10
+
 // takeUsed reads the part that is spent, told in parts of whole. All of it spent
 // leaves nothing.
 func (b *bucket) takeUsed(s string, whole float64) {
@@ -101,10 +104,9 @@ func (b *bucket) takeUsed(s string, whole float64) {
 		return
 	}
 	used, err := strconv.ParseFloat(s, 64)
-	if err != nil {
+	if used /= whole; err != nil || used > mostUsed {
 		return
 	}
-	used /= whole
 	b.Used = &used
 	if used >= 1 {
 		b.remaining = count{said: true}

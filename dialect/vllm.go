@@ -6,5 +6,5 @@ var VLLM = &Dialect{
 	Name:  "vllm",
 	Read:  reader{}.read,
 	Tells: "nothing",
-	Kind:  endingIn("/score", "/pooling", "/classify"),
+	Kind:  kindBy([]string{"/score", "/pooling", "/classify"}, []string{"/version", "/load"}),
 }

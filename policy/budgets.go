@@ -25,7 +25,7 @@ const (
 // for it.
 func (r Rules) budgets(p *Plan, s *budget.State, starts *budget.Starts, now time.Time) {
 	for _, l := range s.Levels(starts, now, r.Cost) {
-		until := held(l, starts, now)
+		until := held(l, now)
 		if !until.After(now) || !until.After(p.NotBefore) {
 			continue
 		}
@@ -39,17 +39,11 @@ func (r Rules) budgets(p *Plan, s *budget.State, starts *budget.Starts, now time
 }
 
 // held is until when a budget holds a request up, zero where it does not.
-func held(l budget.Level, starts *budget.Starts, now time.Time) time.Time {
+func held(l budget.Level, now time.Time) time.Time {
 	switch {
-	case l.Projected < l.Own:
-		if l.Enough.IsZero() || l.Enough.Sub(now) > longestFit {
-			return time.Time{}
-		}
+	case l.Projected < l.Own && l.Enough.Sub(now) <= longestFit:
 		return l.Enough
-	case l.Projected < l.Floor:
-		if l.Safe.IsZero() || l.Safe.Sub(now) > longestBelow {
-			return time.Time{}
-		}
+	case l.Projected >= l.Own && l.Projected < l.Floor && l.Safe.Sub(now) <= longestBelow:
 		return l.Safe
 	}
 	return time.Time{}
@@ -58,10 +52,12 @@ func held(l budget.Level, starts *budget.Starts, now time.Time) time.Time {
 // toldSpacing is the time between starts where few requests are left.
 func toldSpacing(levels []budget.Level, now time.Time) (longest time.Duration) {
 	for _, l := range levels {
-		if l.Unit != Requests || l.Projected >= tight {
+		if l.Unit != Requests || l.Projected-float64(l.Unsure) >= tight {
 			continue
 		}
 		switch left := l.Steps.Sub(now); {
+		case l.Projected >= tight:
+			longest = max(longest, leastSpacing) // until more is known
 		case l.PerSecond > 0:
 			longest = max(longest, time.Duration(float64(time.Second)/l.PerSecond))
 		case left > 0:

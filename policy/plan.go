@@ -38,7 +38,7 @@ type Rules struct {
 	Cost budget.Charge
 	// NoBudgets leaves out what the provider tells of its budgets: no reading
 	// is kept and none is waited for. BudgetLogOnly keeps them, and only says in
-	// Plan.Budget what would have been waited for.
+	// Plan.Unheeded what would have been waited for.
 	NoBudgets     bool
 	BudgetLogOnly bool
 	// Share is the part of the rates per minute and longer that background
@@ -84,19 +84,23 @@ type Plan struct {
 	Eases time.Time
 	// Why says in a few words what NotBefore comes from.
 	Why string
+	// Unheeded is when the request would have been started, had it waited for a
+	// budget as nobody does (Rules.BudgetLogOnly). Why says which.
+	Unheeded time.Time
 	// Budget is the observed budget that NotBefore comes from, nil for none.
 	Budget *Shortage
 }
 
 // A Shortage is an observed budget in which a request finds too little now.
 type Shortage struct {
-	Unit, Window string // as the dialect names them
-	Remaining    int64  // as it is projected to now
-	Limit        int64  // 0 where none is told
-	Floor        int64  // what should be left
+	Unit      string `json:"unit"` // as the dialect names them
+	Window    string `json:"window,omitempty"`
+	Remaining int64  `json:"remaining"`       // as it is projected to now
+	Limit     int64  `json:"limit,omitempty"` // 0 where none is told
+	Floor     int64  `json:"floor,omitempty"` // what should be left
 	// Anyway is true where the request may be sent all the same, if a person
 	// wants it: a reading alone never refuses.
-	Anyway bool
+	Anyway bool `json:"anyway,omitempty"`
 }
 
 // An Activity is what the line of a caller key is doing, in this process.
@@ -148,6 +152,9 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		p.Why = "one probe at a time after a pause"
 	case !r.NoBudgets && !a.Anyway:
 		r.budgets(&p, s, starts, now)
+		if r.BudgetLogOnly {
+			p.NotBefore, p.Unheeded, p.Budget = time.Time{}, p.NotBefore, nil
+		}
 	}
 	return p
 }
@@ -210,7 +217,7 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
 	}
-	if !r.NoBudgets && !a.Anyway {
+	if !r.NoBudgets && !r.BudgetLogOnly && !a.Anyway {
 		slow(toldSpacing(s.Levels(starts, now, r.Cost), now))
 	}
 	if s.Places.N > 0 {

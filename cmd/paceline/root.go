@@ -126,8 +126,8 @@ Exit codes:
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
-		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
-		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newRun(), newDoctor(),
+		newStatus(), newLimits(), newWait(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
 		newStats(), newLog(), newExplain(),
 		newDemo(), newStub(), newVersion(),
 	)

@@ -19,8 +19,7 @@ import (
 
 // Why some keys change nothing yet.
 const (
-	inReach   = "leave it out: a limiter in memory is never out of reach"
-	noBudgets = "leave it out: what providers report of their limits is kept, and not waited for"
+	inReach = "leave it out: a limiter in memory is never out of reach"
 )
 
 // table is every key there is, read into c.
@@ -77,17 +76,17 @@ func table(c *Config) object {
 				doc: "The part of each rate that background requests may use while others were started in the last minute. Alone they use everything."},
 		}}, doc: "Requests of priority background."},
 		{name: "budget", kind: object{fields: []field{
-			{name: "enable", kind: truth{&c.Budget.Enable}, later: noBudgets,
-				doc: "Whether what providers report of their limits is kept and waited for."},
-			{name: "logOnly", kind: truth{&c.Budget.LogOnly}, later: noBudgets,
-				doc: "Keep what providers report, and never wait for it."},
+			{name: "enable", kind: truth{&c.Budget.Enable},
+				doc: "Whether what providers report to be left of their limits is kept and waited for. false: requests are sent, and a refusal waits as it says."},
+			{name: "logOnly", kind: truth{&c.Budget.LogOnly},
+				doc: "Keep what providers report, and never wait for it: the log says what a request would have waited (observed_ms, observed_why)."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
-			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a wait is shown."},
-			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it is."},
+			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a line shows the wait. The question comes all the same."},
+			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it does."},
 			{name: "intervalMs", kind: ms(&c.Wait.Interval, 10*time.Millisecond), doc: "How often the line is drawn again."},
-			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long a person is asked what to do."},
-		}}, later: "leave it out: waits are not shown", doc: "What a person at a terminal sees of a wait."},
+			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long the person is asked what to do. Where nobody can be asked, a request that waits for what its provider reports is sent then."},
+		}}, doc: "What a person at a terminal sees of a wait, of paceline run and the like: nothing here changes what is waited for."},
 		{name: "log", kind: object{fields: []field{
 			{name: "keepDays", kind: number(&c.Log.KeepDays, 1, 3660), doc: "How many days of requests are kept."},
 			{name: "maxMB", kind: number(&c.Log.MaxMB, 1, 1000000), doc: "How large the log gets, in megabytes."},

@@ -10,9 +10,9 @@ import (
 // A size is that of a terminal.
 type size struct{ columns, rows int }
 
-// terminal reports whether w is a terminal that can move its cursor, and how
+// screen reports whether w is a terminal that can move its cursor, and how
 // large it is now.
-func terminal(w io.Writer) (at size, ok bool) {
+func screen(w io.Writer) (at size, ok bool) {
 	if r, ok := w.(*results); ok {
 		w = r.w
 	}
@@ -30,6 +30,12 @@ func terminal(w io.Writer) (at size, ok bool) {
 
 // colored reports whether w may get colours.
 func colored(w io.Writer) bool {
-	_, ok := terminal(w)
+	_, ok := screen(w)
 	return ok && os.Getenv("NO_COLOR") == ""
+}
+
+// typed reports whether r is a terminal that somebody types at.
+func typed(r io.Reader) bool {
+	f, isFile := r.(*os.File)
+	return isFile && term.IsTerminal(int(f.Fd()))
 }
