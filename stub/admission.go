@@ -44,7 +44,7 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	now := time.Now()
 	s.requests++
 	s.places.expire(now)
-	s.settle(now)
+	s.catchUp(now)
 	v := verdict{request: s.requests, arrived: now, service: chance.service, tells: s.config.RetryAfter}
 	early := s.told.early(sent, now)
 	if early {
@@ -89,20 +89,14 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 func (s *Stub) meter(v *verdict, a ask) {
 	now := v.arrived
 	full, wait, known := s.places.full(now)
-	refused := full
 	cost, then := s.config.Charge.cost(a)
-	var by Unit
-	for i, m := range s.meters {
-		if m.wait(now, cost[s.units[i]]) > 0 {
-			refused, by = true, s.units[i]
-		}
-	}
-	if !refused {
+	fits, by := s.fits(now, cost)
+	if fits && !full {
 		for i, m := range s.meters {
 			m.take(now, cost[s.units[i]])
 		}
 		if len(then) > 0 && len(s.meters) > 0 {
-			s.dues = append(s.dues, due{now.Add(v.service), now, then})
+			s.owe(due{now.Add(v.service), now, then})
 		}
 		s.counts.Admitted++
 		s.counts.PeakWindow = max(s.counts.PeakWindow, s.peak.add(now))
@@ -133,6 +127,18 @@ func (s *Stub) meter(v *verdict, a ask) {
 		limit = s.meters[0].budget(now).limit
 	}
 	v.refuseAs(cmp.Or(s.config.Refusals, s.config.Headers), limit)
+}
+
+// fits says whether every meter would admit a request, and which unit would
+// not. It needs the lock.
+func (s *Stub) fits(now time.Time, cost map[Unit]int) (fits bool, by Unit) {
+	fits = true
+	for i, m := range s.meters {
+		if m.wait(now, cost[s.units[i]]) > 0 {
+			fits, by = false, s.units[i]
+		}
+	}
+	return fits, by
 }
 
 // begin starts a generation, or the fault that strikes instead of it or in
@@ -174,7 +180,7 @@ func (s *Stub) budgets(now time.Time) (bs []budget) {
 	if s.config.Headers == "" || s.config.Headers == HeadersNone {
 		return nil
 	}
-	s.settle(now)
+	s.catchUp(now)
 	for i, m := range s.meters {
 		if slices.Index(s.units, s.units[i]) == i {
 			b := m.budget(now)

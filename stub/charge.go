@@ -1,7 +1,9 @@
 package stub
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,22 +104,22 @@ type due struct {
 	cost         map[Unit]int
 }
 
+// owe puts off a cost until its instant. It needs the lock.
+func (s *Stub) owe(d due) {
+	i, _ := slices.BinarySearchFunc(s.dues, d, func(a, b due) int {
+		return cmp.Or(a.at.Compare(b.at), -1) // of one instant the earlier comes first
+	})
+	s.dues = slices.Insert(s.dues, i, d)
+}
+
 // settle counts what has come due. It needs the lock.
-func (s *Stub) settle(now time.Time) {
-	kept := s.dues[:0]
-	for _, d := range s.dues {
-		if d.at.After(now) {
-			kept = append(kept, d)
-			continue
-		}
-		for i, m := range s.meters {
-			switch n := d.cost[s.units[i]]; {
-			case n > 0:
-				m.take(now, n)
-			case n < 0:
-				m.give(now, d.admitted, -n)
-			}
+func (s *Stub) settle(d due) {
+	for i, m := range s.meters {
+		switch n := d.cost[s.units[i]]; {
+		case n > 0:
+			m.take(d.at, n)
+		case n < 0:
+			m.give(d.at, d.admitted, -n)
 		}
 	}
-	s.dues = kept
 }

@@ -28,6 +28,9 @@ type Config struct {
 	// empty. Asking again too soon then makes it worse.
 	Penalise bool
 
+	// Other is another client that spends from the same meters.
+	Other Other
+
 	// Jitter is the longest time a request is in transit before it arrives at
 	// the meters: each draws from [0, Jitter).
 	Jitter time.Duration
@@ -123,6 +126,10 @@ func (c Config) validate() error {
 		bad("service and its spread are too long: %v and %v", c.Service, c.ServiceSpread)
 	}
 	add("retry-after", known(c.RetryAfter, retryAfters))
+	add("other client", c.Other.validate())
+	if c.Other.Share > 0 && !slices.ContainsFunc(c.Meters, Meter.counts) {
+		bad("another client needs a meter to spend from")
+	}
 	add("charge", known(c.Charge, charges))
 	add("headers", known(c.Headers, headersWords))
 	add("refusals", known(c.Refusals, headersWords))

@@ -1,6 +1,7 @@
 package stub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -15,7 +16,7 @@ type Meter struct {
 	// tokens is said by [Config.Charge].
 	Unit Unit
 
-	// Limit is how many requests Per admits, or, for [Concurrent], how many
+	// Limit is how much of it Per admits, or, for [Concurrent], how many
 	// may be in service at once.
 	Limit int
 
@@ -61,6 +62,8 @@ type budget struct {
 // counts says whether the meter is one with a count over time, as against
 // none at all or a cap on concurrency.
 func (m Meter) counts() bool { return m.Kind != "" && m.Kind != Concurrent }
+
+func (m Meter) unit() Unit { return cmp.Or(m.Unit, Requests) }
 
 func (m Meter) per() time.Duration {
 	if m.Per == 0 {

@@ -28,7 +28,6 @@
 package stub
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -60,7 +59,9 @@ type Stub struct {
 	meters    []meter
 	units     []Unit // of the meters
 	spans     []time.Duration
-	dues      []due
+	dues      []due // in order
+	other     burst
+	nextOther time.Time // zero before the first request
 	places    places
 	step      int // of the script
 	requests  int // generation requests that arrived, and so request ids
@@ -91,11 +92,12 @@ func New(c Config) (*Stub, error) {
 	for _, m := range c.Meters {
 		if m.counts() {
 			s.meters = append(s.meters, m.build())
-			s.units = append(s.units, cmp.Or(m.Unit, Requests))
+			s.units = append(s.units, m.unit())
 			s.spans = append(s.spans, m.per())
 		}
 	}
 	s.peak.per = c.window()
+	s.other = s.burst()
 	return s, nil
 }
 
