@@ -49,6 +49,7 @@ var (
 type attempt struct {
 	call    *call
 	grant   gate.Grant
+	booked  time.Time // what stands for its start in what is known of the key
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	alarms  alarms
@@ -88,7 +89,7 @@ const (
 // send makes one attempt: steps 4 to 6. It returns when the head and what is
 // needed to judge it have been read.
 func (c *call) send(grant gate.Grant) *attempt {
-	a := &attempt{call: c, grant: grant, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
+	a := &attempt{call: c, grant: grant, booked: c.booked, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
 	c.attempts++
 	r := &a.record
 	r.Attempt, r.Retry, r.Sent = c.attempts, c.attempts > 1, grant.At
@@ -258,7 +259,7 @@ func (a *attempt) learn() {
 		return
 	case a.left || a.failure == unsendable:
 		// It says nothing of the provider; if it was to probe, another may.
-		c.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { return c.rules.Unanswered(s, a.grant.At, a.answered) })
+		c.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { return c.rules.Unanswered(s, a.booked, a.answered) })
 		c.home.gate.Wake(key)
 		return
 	}
@@ -272,7 +273,7 @@ func (a *attempt) learn() {
 			s.Unread--
 		}
 		l = c.rules.Learn(s, starts, policy.Answer{
-			Sent: a.grant.At, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
+			Sent: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {

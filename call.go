@@ -57,6 +57,7 @@ type call struct {
 	queuedSince time.Time
 	queued      time.Duration // in line, over all attempts
 	notBefore   time.Time
+	booked      time.Time // what stands for the latest start
 	orRelease   bool
 	last        *refusal // what the latest attempt met
 	lastOf      string   // the caller key that met it
@@ -223,15 +224,13 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 }
 
 // started books a start, before the next in line may ask.
-// It returns the instant that stands for this start and no other.
-func (c *call) started(at time.Time) (booked time.Time) {
+func (c *call) started(at time.Time) {
 	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
-		c.rules.Started(s, booked)
+		c.booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
+		c.rules.Started(s, c.booked)
 		return s.Probe.Needed // another process must not probe as well
 	})
-	return booked
 }
 
 // repeatable reports whether a failure of the request may be repeated: what it

@@ -19,8 +19,8 @@ type Reading struct {
 	Drops []float64 `json:"drops,omitempty"`
 	// Base is the reading that the next drop is counted from.
 	Base *Reading `json:"base,omitempty"`
-	Fill  Fill      `json:"fill,omitzero"`
-	Late  Late      `json:"late,omitzero"`
+	Fill Fill     `json:"fill,omitzero"`
+	Late Late     `json:"late,omitzero"`
 }
 
 const (

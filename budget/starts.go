@@ -31,7 +31,8 @@ type Starts struct {
 }
 
 type start struct {
-	ns                    int64
+	at                    int64 // when it was
+	ns                    int64 // what stands for it, which is the same, or a moment later
 	tokens, input, output int32
 	answered              bool
 }
@@ -39,17 +40,20 @@ type start struct {
 func (s start) charge() Charge { return Charge{int(s.tokens), int(s.input), int(s.output)} }
 
 // Add books a start with what it is expected to cost, and forgets those older
-// than keep. It returns the instant it booked: no two starts have the same one.
+// than keep. It returns an instant that stands for this start and no other, since
+// several may be at one instant, and a reading speaks of one of them.
 func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	if s.base.IsZero() {
 		s.base = at
 	}
-	ns := int64(at.Sub(s.base))
+	was := int64(at.Sub(s.base))
+	ns := was
 	if n := len(s.all); n > s.gone {
-		ns = max(ns, s.all[n-1].ns+1) // concurrent sends may book a moment apart
+		last := s.all[n-1]
+		was, ns = max(was, last.at), max(ns, last.ns+1) // concurrent sends may book a moment apart
 	}
-	s.all = append(s.all, start{ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
-	for s.all[s.gone].ns < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
+	s.all = append(s.all, start{was, ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
+	for s.all[s.gone].at < was-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
 	if s.gone > 64 && s.gone > len(s.all)/2 {
@@ -78,7 +82,7 @@ func (s *Starts) answer(at time.Time) {
 // answers have not come.
 func (s *Starts) unanswered(per time.Duration, end time.Time) (n int) {
 	live := s.live()
-	if len(live) == 0 {
+	if len(live) == 0 || end.Before(s.base) || per <= 0 {
 		return 0
 	}
 	to := int64(end.Sub(s.base))
@@ -107,7 +111,8 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 		return 0
 	}
 	to := int64(end.Sub(s.base))
-	return after(live, to) - after(live, to-int64(per))
+	until := func(ns int64) int { return sort.Search(len(live), func(i int) bool { return live[i].at > ns }) }
+	return until(to) - until(to-int64(per))
 }
 
 // after is the index of the first start after an instant.
@@ -122,7 +127,7 @@ func (s *Starts) Back(n int) (time.Time, bool) {
 	if n < 1 || n > len(live) {
 		return time.Time{}, false
 	}
-	return s.base.Add(time.Duration(live[len(live)-n].ns)), true
+	return s.base.Add(time.Duration(live[len(live)-n].at)), true
 }
 
 // Since yields the starts after an instant, in order.

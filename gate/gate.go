@@ -84,9 +84,8 @@ type Ask struct {
 	Anyway func() bool
 	// Plan says what holds at now.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
-	// Started is told of the grant before anyone else of the line may ask. It
-	// returns the instant that is to stand for the start.
-	Started func(at time.Time) time.Time
+	// Started is told of the grant before anyone else of the line may ask.
+	Started func(at time.Time)
 	// Others are other caller keys under which the request may be made instead.
 	// Where there are any, Elsewhere is asked after each ask that was not
 	// granted: whether to leave this line with ErrElsewhere, and if not, when to
@@ -183,7 +182,7 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	if d, err := g.limiter.Acquire(ctx, limiter.Request{Key: a.Key, Limits: limits, Hold: a.Hold}); err == nil && d.Granted {
 		grant.Permit, grant.holds = d.Permit, holdsOf(limits)
 	}
-	grant.At = a.Started(now)
+	a.Started(now)
 	return grant
 }
 
@@ -227,7 +226,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 	if d.Granted {
 		at := time.Now() // the answer may have taken its time
 		g.started(l, w, at)
-		at = w.ask.Started(at)
+		w.ask.Started(at)
 		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, holds: holdsOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an

@@ -25,7 +25,7 @@ func ask(key string, limits ...limiter.Limit) gate.Ask {
 	return gate.Ask{
 		Key: key, Arrived: time.Now(), Hold: time.Minute, MaxPause: time.Hour,
 		Plan:    func(time.Time, policy.Activity) policy.Plan { return policy.Plan{Limits: limits} },
-		Started: func(at time.Time) time.Time { return at },
+		Started: func(time.Time) {},
 	}
 }
 
@@ -67,7 +67,7 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 		enter := func(name string, arrived time.Time) {
 			a := ask("k", w)
 			a.Arrived = arrived
-			a.Started = func(at time.Time) time.Time { b.note(name); return at }
+			a.Started = func(time.Time) { b.note(name) }
 			if _, err := g.Enter(t.Context(), a); err != nil {
 				t.Error(err)
 			}
@@ -123,7 +123,7 @@ func TestReleaseWakesInTurn(t *testing.T) {
 		p := places("shared", 2)
 		hold := func(key string, d time.Duration) {
 			a := ask(key, p)
-			a.Started = func(at time.Time) time.Time { b.note(key); return at }
+			a.Started = func(time.Time) { b.note(key) }
 			grant, err := g.Enter(t.Context(), a)
 			if err != nil {
 				t.Error(err)
@@ -151,7 +151,7 @@ func TestFreedPlaceIsOfferedOn(t *testing.T) {
 		p := places("shared", 1)
 		enter := func(name string, limits ...limiter.Limit) gate.Grant {
 			a := ask(name, limits...)
-			a.Started = func(at time.Time) time.Time { b.note(name); return at }
+			a.Started = func(time.Time) { b.note(name) }
 			grant, err := g.Enter(t.Context(), a)
 			if err != nil {
 				t.Error(err)
@@ -344,7 +344,7 @@ func TestCancelledTakesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a := ask("k", window("w", 1, time.Hour), places("p", 1))
-	a.Started = func(at time.Time) time.Time { t.Error("started"); return at }
+	a.Started = func(time.Time) { t.Error("started") }
 	if _, err := g.Enter(ctx, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -371,14 +371,13 @@ func TestLongLine(t *testing.T) {
 		for i := range n {
 			a := ask("k", w)
 			a.Arrived = begin.Add(time.Duration(i))
-			a.Started = func(at time.Time) time.Time {
+			a.Started = func(at time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
 				if want := begin.Add(time.Duration(len(order)) * 10 * time.Millisecond); !at.Equal(want) {
 					t.Errorf("start %d at %v, want %v", len(order), at.Sub(begin), want.Sub(begin))
 				}
 				order = append(order, i)
-				return at
 			}
 			wg.Go(func() {
 				if _, err := g.Enter(t.Context(), a); err != nil {

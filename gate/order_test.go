@@ -19,7 +19,7 @@ import (
 
 // start enters, notes the start, and releases at once.
 func start(t *testing.T, g *gate.Gate, b *book, name string, a gate.Ask) {
-	a.Started = func(at time.Time) time.Time { b.note(name); return at }
+	a.Started = func(time.Time) { b.note(name) }
 	grant, err := g.Enter(t.Context(), a)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
@@ -138,7 +138,7 @@ func TestNoClientStarves(t *testing.T) {
 						for range 200 {
 							a := ask("k", w)
 							a.Client = name
-							a.Started = func(at time.Time) time.Time { mu.Lock(); starts[name]++; mu.Unlock(); return at }
+							a.Started = func(time.Time) { mu.Lock(); starts[name]++; mu.Unlock() }
 							if grant, err := g.Enter(t.Context(), a); err == nil {
 								g.Release(t.Context(), grant, true)
 							}
@@ -264,11 +264,10 @@ func TestLongLineOfMany(t *testing.T) {
 			if i%50 == 0 {
 				a.Deadline = begin.Add(time.Hour)
 			}
-			a.Started = func(now time.Time) time.Time {
+			a.Started = func(now time.Time) {
 				mu.Lock()
 				defer mu.Unlock()
 				started, at = append(started, i%lanes), append(at, now)
-				return now
 			}
 			wg.Go(func() {
 				if _, err := g.Enter(t.Context(), a); err != nil {
@@ -315,7 +314,7 @@ func TestTurnsOfWhoHasBeenAway(t *testing.T) {
 		enter := func(ctx context.Context, client string) {
 			a := ask("k", window("w", 1, 2*time.Minute))
 			a.Client = client
-			a.Started = func(at time.Time) time.Time { b.note(client); return at }
+			a.Started = func(time.Time) { b.note(client) }
 			if grant, err := g.Enter(ctx, a); err == nil {
 				g.Release(ctx, grant, true)
 			}
