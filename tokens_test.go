@@ -245,6 +245,7 @@ func TestTokensOfEveryWayOut(t *testing.T) {
 				} else {
 					r.ask(t.Context(), body)
 				}
+				time.Sleep(sec) // a body of these tests goes on when it is closed
 				synctest.Wait()
 				if used := l.used("tokens"); used != tt.wants {
 					t.Errorf("%d tokens are left in the window, want %d: %+v", used, tt.wants, r.logged())

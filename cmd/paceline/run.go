@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/home"
 	"github.com/paceline-proxy/paceline/terminal"
@@ -226,7 +227,8 @@ func (r *request) configure(ctx context.Context) error {
 		return unknownProvider(name, providerNames(r.config))
 	}
 	r.provider = p
-	r.api, r.path = apiOf(p), cmp.Or(r.runFlags.path, pathOf(p))
+	r.api, r.path = apiOf(p)
+	r.path = cmp.Or(r.runFlags.path, r.path)
 	r.header = r.api.header.Clone()
 	r.header.Set("Content-Type", "application/json")
 	r.header.Set("User-Agent", "paceline/"+thisBuild().Version)
@@ -266,46 +268,29 @@ func (r *request) name() string {
 	return r.config.DefaultProvider.OpenAI
 }
 
-// apiOf is how a provider is asked.
-func apiOf(p config.Provider) api {
-	switch {
-	case p.Dialect == "anthropic":
-		return messages()
-	case p.Name == "openai" || p.Dialect == "azure":
-		return chatCompletions("max_completion_tokens") // some models take no other
+// apiOf is how a provider is asked, and where below its base URL.
+func apiOf(p config.Provider) (a api, path string) {
+	d := dialectOf(p)
+	if a, path = chatCompletions(cmp.Or(d.MaxTokens, "max_tokens")), "/v1/chat/completions"; d.API == dialect.AnthropicAPI {
+		a = messages()
 	}
-	return chatCompletions("max_tokens")
+	return a, cmp.Or(d.ChatPath, path)
 }
 
-// pathOf is where a provider's models are asked, below its base URL.
-func pathOf(p config.Provider) string {
-	if p.Dialect == "anthropic" {
-		return "/v1/messages"
+// dialectOf is how a provider speaks.
+func dialectOf(p config.Provider) *dialect.Dialect {
+	if d, ok := dialect.ByName(p.Dialect); ok {
+		return d
 	}
-	switch p.Name {
-	case "gemini":
-		return "/v1beta/openai/chat/completions"
-	case "cohere":
-		return "/compatibility/v1/chat/completions"
-	case "github", "perplexity":
-		return "/chat/completions"
-	}
-	return "/v1/chat/completions"
-}
-
-// keyVariables are where keys are that are not called after their provider.
-var keyVariables = map[string][]string{
-	"gemini":      {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
-	"github":      {"GITHUB_TOKEN"},
-	"huggingface": {"HF_TOKEN", "HUGGINGFACE_API_KEY"},
+	return dialect.Generic
 }
 
 // variablesOf are the environment variables that may have a provider's key.
-func variablesOf(provider string) []string {
-	if names := keyVariables[provider]; names != nil {
+func variablesOf(p config.Provider) []string {
+	if names := dialectOf(p).KeyVariables; names != nil && p.Name == p.Dialect {
 		return names
 	}
-	return []string{strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_API_KEY"}
+	return []string{strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(p.Name)) + "_API_KEY"}
 }
 
 // authorize sends the key of the environment where the proxy has none.
@@ -315,7 +300,7 @@ func (r *request) authorize() error {
 		r.keyFrom = "paceline.yaml"
 		return nil
 	}
-	variables := variablesOf(name)
+	variables := variablesOf(r.provider)
 	for _, v := range variables {
 		if key := os.Getenv(v); key != "" {
 			r.api.key(r.header, key)
