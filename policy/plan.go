@@ -252,7 +252,7 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 // follow one by one.
 func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
 	s.Probe = budget.Probe{Changed: now}
-	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: rampEvery}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(rampFor), Every: rampEvery}
 	r.endEpisode(s, now)
 }
 
