@@ -403,10 +403,7 @@ type failure struct {
 func (r *request) failed(resp *http.Response, err error, n int) (f failure, wait time.Duration, again bool) {
 	wait = min(time.Minute, time.Second<<min(n, 6))
 	if err != nil {
-		_, lost := errors.AsType[*home.NotRunning](err)
-		if lost {
-			err = fmt.Errorf("the proxy has gone before it answered (its log is %s): %w", r.home.ServeLog(), errors.Unwrap(err))
-		}
+		_, lost := errors.AsType[proxyLost](err)
 		return failure{err, lost}, wait, false
 	}
 	defer resp.Body.Close()
@@ -479,7 +476,18 @@ func (r *request) dispatch(ctx context.Context, body []byte) (*http.Response, er
 		watchWait(watching, r.home.Client(), id, r.waits)
 	}()
 	defer func() { cancel(); <-ended }()
-	return r.home.Client().Send(ctx, http.MethodPost, "/"+url.PathEscape(r.provider.Name)+r.path, header, body)
+	resp, err := r.home.Client().Send(ctx, http.MethodPost, "/"+url.PathEscape(r.provider.Name)+r.path, header, body)
+	if gone, ok := errors.AsType[*home.NotRunning](err); ok {
+		return nil, proxyLost{gone.Err}
+	}
+	return resp, err
+}
+
+// proxyLost is why there is no answer of a proxy that was there.
+type proxyLost struct{ error }
+
+func (e proxyLost) Error() string {
+	return fmt.Sprintf("the proxy has gone before it answered: %v; its log is serve.log in its home, and the next run starts it again", e.error)
 }
 
 // watchEvery is how often the proxy is asked what a request waits for.
