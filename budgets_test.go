@@ -53,3 +53,39 @@ func TestBudgets(t *testing.T) {
 		t.Error("perhaps is no way to treat budgets")
 	}
 }
+
+// who waits for a budget sees what another process is told meanwhile, in
+// the store that they share. R-21: the wait ends by that.
+func TestBudgetOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &mapStore{}
+		left, full := "0", "100s" // one in fifty seconds
+		process := func() *rig {
+			r := newRig(t, stub.Config{}, paceline.Provider{Dialect: "openai"})
+			r.Store = store
+			r.Base = answers(func(*http.Request) (*http.Response, error) {
+				return answer(200, http.Header{
+					"X-Ratelimit-Limit-Requests": {"2"}, "X-Ratelimit-Remaining-Requests": {left}, "X-Ratelimit-Reset-Requests": {full},
+				}, "{}"), nil
+			})
+			return r
+		}
+		here, there := process(), process()
+		start := time.Now()
+		here.chat(t.Context()).want(t, 200)
+		done := make(chan struct{})
+		go func() { defer close(done); here.chat(t.Context()).want(t, 200) }()
+		time.Sleep(10 * sec)
+		waits := make(chan *paceline.Wait, 10)
+		there.OnWait = func(w *paceline.Wait) { waits <- w }
+		left, full = "1", "50s"
+		go there.chat(t.Context())
+		if w := <-waits; !w.SendAnyway() {
+			t.Fatalf("it waits for %+v", w)
+		}
+		<-done
+		if at := here.logged()[1].Sent.Sub(start); at < 10*sec || at > 10*sec+100*time.Millisecond {
+			t.Errorf("sent after %v", at)
+		}
+	})
+}

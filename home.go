@@ -32,6 +32,14 @@ type home struct {
 	left map[string]int      // places held for clients that left, by caller key
 }
 
+// reread is how often what other processes know is looked at by who waits.
+func (h *home) reread() time.Duration {
+	if h.book.Store == nil {
+		return 0
+	}
+	return 100 * time.Millisecond
+}
+
 // heldBy counts the places of a caller key that are held for clients that
 // left.
 func (h *home) heldBy(key string) int {

@@ -277,6 +277,7 @@ func (c *call) ask() gate.Ask {
 		WaitForQuota: c.rules.WaitForQuota,
 		Waits:        c.waits,
 		Plan:         c.plan,
+		Reread:       c.home.reread(),
 		Started:      c.started,
 		Anyway:       c.anyway.Load,
 	}

@@ -63,7 +63,7 @@ func (c *call) tellWait(of gate.Waiting) {
 	}
 	if was := c.shown; was != nil {
 		w.Since = was.Since
-		if was.Until.Equal(w.Until) && was.Kind == w.Kind && was.Why == w.Why {
+		if w.Until.Sub(was.Until).Abs() < time.Millisecond && was.Kind == w.Kind && was.Why == w.Why {
 			return
 		}
 	}

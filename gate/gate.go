@@ -84,6 +84,9 @@ type Ask struct {
 	Anyway func() bool
 	// Plan says what holds at now.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
+	// Reread is how often the plan of one that waits for a budget is made again,
+	// since another process may have been told more. 0: when the wait is over.
+	Reread time.Duration
 	// Started is told of the grant before anyone else of the line may ask.
 	Started func(at time.Time)
 	// Others are other caller keys under which the request may be made instead.
@@ -215,7 +218,11 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 			}
 		}
 		g.blocked(l, w, b, false, seen.released)
-		return Grant{}, false, plan.NotBefore, w.bears(b, now)
+		next := plan.NotBefore
+		if w.ask.Reread > 0 && plan.Budget != nil {
+			next = sooner(next, now.Add(w.ask.Reread))
+		}
+		return Grant{}, false, next, w.bears(b, now)
 	}
 	d, err := g.limiter.Acquire(ctx, limiter.Request{
 		Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,

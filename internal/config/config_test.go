@@ -320,3 +320,28 @@ providers:
 		t.Errorf("%s\n%s", y, j)
 	}
 }
+
+// what a person sees of a wait is one section, what is waited for another,
+// and neither changes the other.: their defaults.
+func TestWaitAndBudget(t *testing.T) {
+	read := func(text string) *Config {
+		c := Default()
+		r := newReader("f", environment)
+		table(c).read(r, r.parse([]byte(text)), "")
+		if len(r.faults) > 0 {
+			t.Fatal(r.faults)
+		}
+		return c
+	}
+	usual := read("{}")
+	if w := usual.Wait; !usual.Budget.Enable || usual.Budget.LogOnly || w != (Wait{Show: true, Delay: time.Second, Interval: 100 * time.Millisecond, Timeout: 10 * time.Second}) {
+		t.Errorf("%+v, %+v", usual.Budget, w)
+	}
+	if c := read("wait: {show: false, delaySecs: 2, intervalMs: 50, timeoutSecs: 30}"); c.Budget != usual.Budget ||
+		c.Wait != (Wait{Delay: 2 * time.Second, Interval: 50 * time.Millisecond, Timeout: 30 * time.Second}) {
+		t.Errorf("%+v, %+v", c.Budget, c.Wait)
+	}
+	if c := read("budget: {enable: false}"); c.Wait != usual.Wait || c.Budget.Enable {
+		t.Errorf("%+v, %+v", c.Budget, c.Wait)
+	}
+}
