@@ -70,6 +70,7 @@ type attempt struct {
 	body   []byte
 	whole  bool
 	pauses bool // its head says that it may pause the key
+	heard  bool // what its head says of budgets is known to everyone on the key
 
 	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
@@ -151,27 +152,8 @@ func (a *attempt) exchange() {
 
 // read says what the answer means, or what its absence does.
 func (a *attempt) read() {
-	var beginning []byte
-	if a.res != nil && a.res.StatusCode < 400 {
-		beginning = a.hold()
-	}
 	if a.err != nil {
-		a.reading = dialect.Reading{Class: dialect.Unavailable}
-		switch cause := context.Cause(a.ctx); {
-		case a.failure == unsendable:
-		case cause == errNoHead:
-			a.failure = noHead
-		case cause == errCapped:
-			a.failure = capped
-		case a.call.ctx.Err() != nil:
-			a.left = true
-		case a.unconnected.Load():
-			a.failure = notConnected
-		case saysUnprocessed(a.err):
-			a.failure = unprocessed
-		default:
-			a.failure = lost
-		}
+		a.fail()
 		return
 	}
 	h := dialect.Head{Status: a.res.StatusCode, Header: a.res.Header, Received: a.answered, Model: a.call.demand.Model}
@@ -184,17 +166,37 @@ func (a *attempt) read() {
 			a.unread()
 		}
 		a.readRefusal()
+		a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+	} else if a.reading = a.call.entry.dialect.ReadHead(h, nil); a.reading.Class == dialect.OK {
+		a.uncover(h)
 	}
-	if h.Status >= 400 {
-		beginning = decoded(a.res.Header, a.body)
-	}
-	if a.reading = a.call.entry.dialect.ReadHead(h, beginning); h.Status < 400 && a.reading.Class != dialect.OK {
+	if a.err == nil && h.Status < 400 && a.reading.Class != dialect.OK {
 		a.readRefusal() // to be handed back whole
 	}
 	if a.reading.Wait > dialect.MaxWait {
 		// An epoch in the wrong unit, or a mistake: nobody means it.
 		a.call.transport.warn("a stated wait is too long to be meant", errors.New(a.reading.Why))
 		a.reading.Told, a.reading.Wait = false, 0
+	}
+}
+
+// fail says why there is no answer.
+func (a *attempt) fail() {
+	a.reading = dialect.Reading{Class: dialect.Unavailable}
+	switch cause := context.Cause(a.ctx); {
+	case a.failure == unsendable:
+	case cause == errNoHead:
+		a.failure = noHead
+	case cause == errCapped:
+		a.failure = capped
+	case a.call.ctx.Err() != nil:
+		a.left = true
+	case a.unconnected.Load():
+		a.failure = notConnected
+	case saysUnprocessed(a.err):
+		a.failure = unprocessed
+	default:
+		a.failure = lost
 	}
 }
 
@@ -225,7 +227,7 @@ const staleWithin = time.Second
 
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {
-	p := lookAhead(a.res.Body, maxRefusalBody, refusalBodyWait, nil)
+	p := lookAhead(a.res.Body, a.res.ContentLength, maxRefusalBody, refusalBodyWait, nil)
 	a.res.Body = p
 	var end error
 	a.body, end = p.seen()
@@ -273,7 +275,7 @@ func (a *attempt) learn() {
 			s.Unread--
 		}
 		l = c.rules.Learn(s, starts, policy.Answer{
-			Sent: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
+			Sent: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {

@@ -193,7 +193,7 @@ func (c *call) close() {
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	c.follow()
 	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
-		return policy.Plan{} // the mode has changed while it waited
+		return policy.Plan{Free: true} // the mode has changed while it waited
 	}
 	if c.choices != nil && c.current() == nil {
 		return policy.Plan{Full: true, Why: "its key is not configured any more"}

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/policy"
 )
 
 // A refusal may hide in a 200: as an error object, or as the first event of a
@@ -22,44 +24,60 @@ const (
 	heldFor    = 2 * time.Second
 )
 
-// hold reads the beginning of an answer that may hide a refusal: of a stream
-// its first event or sign of life, of a document its first few kilobytes. It
-// is nil where there is nothing to be seen: the answer is no document of a
-// known kind, or of no interest.
-func (a *attempt) hold() (beginning []byte) {
+// uncover holds an answer back while a refusal may hide in its beginning: of a
+// stream until its first event or sign of life, of a document for its first few
+// kilobytes. Answers of other kinds, or of no interest, are left alone.
+func (a *attempt) uncover(h dialect.Head) {
 	c := a.call
-	if a.res.StatusCode != http.StatusOK || c.kind != dialect.Inference || !c.entry.Mode.enforced() || a.res.Body == http.NoBody {
-		return nil
+	if h.Status != http.StatusOK || c.kind != dialect.Inference || !c.entry.Mode.enforced() || a.res.Body == http.NoBody {
+		return
 	}
-	kind, _, err := mime.ParseMediaType(a.res.Header.Get("Content-Type"))
-	most, enough := heldJSON, func([]byte) bool { return false }
-	switch {
-	case err != nil:
-		return nil
-	case kind == "text/event-stream":
+	var most int
+	var enough func([]byte) bool
+	switch kind, _, _ := mime.ParseMediaType(h.Header.Get("Content-Type")); kind {
+	case "application/json":
+		most = heldJSON
+	case "text/event-stream":
 		var found sign
 		most, enough = heldEvents, found.in
-		if a.res.Header.Get("Content-Encoding") == "gzip" {
+		if h.Header.Get("Content-Encoding") == "gzip" {
 			z := unzip(&found)
 			defer z.stop()
 			enough = func(piece []byte) bool { z.write(piece); return found.shown }
 		}
-	case kind != "application/json":
-		return nil
+	default:
+		return
 	}
-	p := lookAhead(a.res.Body, most, heldFor, enough)
+	a.hear()
+	p := lookAhead(a.res.Body, a.res.ContentLength, most, heldFor, enough)
 	a.res.Body = p
-	beginning, err = p.seen()
+	beginning, err := p.seen()
+	a.answered = time.Now()
 	if err != nil && err != io.EOF {
 		// Lost before anything was handed on, as if it had had no head.
 		a.res.Body.Close()
 		a.res, a.err = nil, c.redact(err)
-		return nil
+		a.fail()
+		return
 	}
-	if beginning = decoded(a.res.Header, beginning); !mayRefuse(beginning) {
-		return nil
+	if beginning = decoded(h.Header, beginning); dialect.MayRefuse(beginning) {
+		h.Received = a.answered
+		if hidden := c.entry.dialect.ReadHead(h, beginning); hidden.Class != dialect.OK {
+			a.reading = hidden
+		}
 	}
-	return beginning
+}
+
+// hear tells everyone on the key what the head says of budgets, before the rest
+// of the answer comes.
+func (a *attempt) hear() {
+	c := a.call
+	if a.heard = !c.unheeded(); !a.heard {
+		return
+	}
+	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {
+		return c.rules.Hear(s, starts, policy.Answer{Sent: a.booked, Now: a.answered, Reading: a.reading})
+	})
 }
 
 // preliminary are the events that only announce an answer.
@@ -84,6 +102,8 @@ func (s *sign) in(piece []byte) bool {
 		switch {
 		case s.shown:
 			return true
+		case len(s.event) >= heldEvents: // decompressed: it has been held back long enough
+			s.shown = true
 		case c == '\n' && s.cr: // of one line end
 		case c != '\n' && c != '\r':
 			s.event = append(s.event, c)
@@ -101,12 +121,8 @@ func (s *sign) in(piece []byte) bool {
 }
 
 func (s *sign) Write(piece []byte) (int, error) {
-	s.in(piece)
+	if s.in(piece) {
+		return 0, errStopped // there may be much more, decompressed
+	}
 	return len(piece), nil
-}
-
-// mayRefuse reports whether the beginning of an answer is worth reading: most
-// name no error at all.
-func mayRefuse(beginning []byte) bool {
-	return bytes.Contains(beginning, []byte("rror")) || bytes.Contains(beginning, []byte("ERROR"))
 }

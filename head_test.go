@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -223,3 +224,78 @@ func TestLostWhileHeldBack(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// what the head of a stream says of budgets is known when it comes,
+// ahead of any byte of its body, while the head itself is still held back, and
+// stays known where the stream fails.
+func TestHeadsAreReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, w := io.Pipe()
+		r := answering(func() *http.Response {
+			return &http.Response{StatusCode: 200, Body: body, Header: http.Header{
+				"Content-Type": {"text/event-stream"}, "X-Ratelimit-Limit-Requests": {"60"}, "X-Ratelimit-Remaining-Requests": {"17"},
+			}}
+		})
+		left := func() int64 {
+			for _, s := range r.Status() {
+				for _, b := range s.Buckets {
+					return *b.Remaining
+				}
+			}
+			return -1
+		}
+		done := make(chan reply)
+		start := time.Now()
+		go func() { done <- r.chat(t.Context()) }()
+		synctest.Wait()
+		if n := left(); n != 17 || !time.Now().Equal(start) {
+			t.Errorf("%d left are known after %v, want 17 at once", n, time.Since(start))
+		}
+		time.Sleep(5 * sec)
+		w.CloseWithError(io.ErrUnexpectedEOF)
+		if got := <-done; got.status != 200 || got.err == nil {
+			t.Errorf("%+v", got)
+		}
+		if n := left(); n != 17 {
+			t.Errorf("%d left are known after the stream failed, want 17", n)
+		}
+	})
+}
+
+// A wait that hides in a 200 begins when it is read, not when the head came.
+func TestHiddenWaitBeginsWhenItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, w := io.Pipe()
+		r := answering(func() *http.Response {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}
+		}, ofKind("text/event-stream", answerEvents))
+		time.AfterFunc(1500*time.Millisecond, func() {
+			io.WriteString(w, hiddenEvent)
+			w.Close()
+		})
+		start := time.Now()
+		r.chat(t.Context()).want(t, 200)
+		wantInstants(t, r.sent(start), 0, 4500*time.Millisecond)
+	})
+}
+
+// What is decompressed to look at it is bounded, however much there is of it: a
+// bomb passes as it came.
+func TestBombsInsideA200(t *testing.T) {
+	for _, kind := range []string{"text/event-stream", "application/json"} {
+		bomb := ofKind(kind, strings.Repeat("data", 16<<20), "gzip")()
+		zipped, _ := io.ReadAll(bomb.Body)
+		bomb.Body = io.NopCloser(bytes.NewReader(zipped))
+		r := answering(func() *http.Response { return bomb })
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := r.chat(t.Context())
+		runtime.ReadMemStats(&after)
+		if got.status != 200 || got.body != string(zipped) {
+			t.Errorf("%s: %d, %v: %d bytes, want %d", kind, got.status, got.err, len(got.body), len(zipped))
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+			t.Errorf("%s: %d MiB were made of it", kind, took>>20)
+		}
+	}
+}

@@ -20,7 +20,7 @@ func hiddenFault(contentType string, body []byte) (fault, bool) {
 		return f, false
 	}
 	// Nearly every answer ends here.
-	if len(body) > maxBody || !bytes.Contains(body, []byte("rror")) && !bytes.Contains(body, []byte("RATE_LIMITED")) {
+	if len(body) > maxBody || !MayRefuse(body) {
 		return f, false
 	}
 	body = trimBody(body)
@@ -49,6 +49,13 @@ func hiddenFault(contentType string, body []byte) (fault, bool) {
 		}
 	}
 	return f, false
+}
+
+// MayRefuse reports whether a refusal may hide in the beginning of an answer of
+// success, so that reading it is worth while: nearly every answer says nothing
+// of errors.
+func MayRefuse(beginning []byte) bool {
+	return bytes.Contains(beginning, []byte("rror")) || bytes.Contains(beginning, []byte("RATE_LIMITED"))
 }
 
 // firstObject is the document's object, or the first of a list of them: Google

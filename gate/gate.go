@@ -224,9 +224,12 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		}
 		return Grant{}, false, next, w.bears(b, now)
 	}
-	d, err := g.limiter.Acquire(ctx, limiter.Request{
-		Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
-	})
+	d := limiter.Decision{Granted: plan.Free}
+	if !plan.Free {
+		d, err = g.limiter.Acquire(ctx, limiter.Request{
+			Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
+		})
+	}
 	if err != nil {
 		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
 	}

@@ -54,6 +54,9 @@ func (r Rules) declaresRequests() bool {
 
 // A Plan is what policy says now for the next request of a caller key.
 type Plan struct {
+	// Free is true where nothing holds the request up, whatever the limiter
+	// says, and it counts nowhere.
+	Free   bool
 	Limits []limiter.Limit
 	// Own is how many of them, from the beginning, bind only some requests of
 	// the caller key, those of a model, a client or the background: what they
