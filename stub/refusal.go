@@ -26,10 +26,9 @@ var manners = map[Headers]manner{
 	HeadersAzure: {body: `{"error":{"code":"429","message":"{message}. Please retry after {seconds} seconds."}}`},
 	HeadersBedrock: {silent: true, body: `{"message":"Too many requests, please wait before trying again."}`,
 		header: map[string]string{"x-amzn-errortype": "ThrottlingException"}},
-	HeadersBrightData: {silent: true, body: `{"error":"Too many requests"}`,
-		header: map[string]string{"x-brd-err-code": "client_10100", "x-brd-err-msg": "Too many requests"}},
+	HeadersBrightData: quiet(`{"error":"Too many requests"}`),
 	HeadersCerebras:   {body: `{"message":"{message}","type":"too_many_requests_error","param":"quota","code":"request_quota_exceeded"}`},
-	HeadersCloudflare: quiet(`{"success":false,"errors":[{"code":3040,"message":"3040: Capacity temporarily exceeded, please try again."}]}`),
+	HeadersCloudflare: quiet(`{"success":false,"errors":[{"code":971,"message":"Please wait and consider throttling your request speed"}]}`),
 	HeadersCodex: quiet(`{"error":{"type":"usage_limit_reached","message":"The usage limit has been reached","plan_type":"plus",` +
 		`"resets_at":{epoch},"resets_in_seconds":{seconds}}}`),
 	HeadersCohere:       quiet(`{"message":"You are using a Trial key, which is limited to {limit} API calls / minute."}`),

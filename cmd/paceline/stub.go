@@ -34,6 +34,7 @@ time.`,
   paceline stub --limit 60 --headers openai --retry-after ms --fault 503:every=20
   paceline stub --limit 50 --tokens 40000 --charge uncached --headers anthropic
   paceline stub --limit 10 --refusals gemini
+  paceline stub --limit 60 --headers openai --other 40%/20s
   paceline stub --meter concurrent --limit 4 --service 10s --listen 127.0.0.1:0 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -113,6 +114,7 @@ peak window  %d
 repeated     %d
 early        %d
 left         %d
-`, n.Admitted, n.Refused, n.PeakLive, n.PeakWindow, n.Repeated, n.Early, n.Left)
+other        %d
+`, n.Admitted, n.Refused, n.PeakLive, n.PeakWindow, n.Repeated, n.Early, n.Left, n.Other)
 	return err
 }

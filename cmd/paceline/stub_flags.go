@@ -31,7 +31,8 @@ func (f *stubFlags) define(fs *pflag.FlagSet) {
 	fs.IntVar(&f.tokens[0], "tokens", 0, "`N` tokens of prompts and answers a minute, on top of the meter; 0 is any number")
 	fs.IntVar(&f.tokens[1], "input-tokens", 0, "`N` tokens of prompts a minute")
 	fs.IntVar(&f.tokens[2], "output-tokens", 0, "`N` tokens of answers a minute")
-	fs.Var(&f.config.Charge, "charge", "how a request counts in tokens (default produced)")
+	fs.Var(&f.config.Charge, "charge", "how a request counts in tokens: input and output as produced, without cached input, with max_tokens reserved until the end, or kept, or by a rule that no client can know (default produced)")
+	fs.Var(&f.config.Other, "other", "another client that spends from the same meters, in bursts, such as 40%/20s")
 	fs.IntVar(&f.config.Concurrent, "concurrent", 0, "most requests in service at once, on top of the meter; 0 is any number")
 	fs.DurationVar(&f.config.Jitter, "jitter", 0, "longest time a request is on its way to the meter")
 	fs.DurationVar(&f.config.Service, "service", 0, "how long an answer takes")
@@ -110,6 +111,13 @@ func (f *stubFlags) faults(given func(flag string) bool) (faults []string) {
 		if n := f.tokens[i]; n < 0 {
 			bad("--%s is %d: give a number from 1 on, or 0 for any number", flag, n)
 		}
+	}
+	counted := f.tokens[0]+f.tokens[1]+f.tokens[2] > 0
+	if given("charge") && !counted {
+		bad("--charge is for meters of tokens: give --tokens N, --input-tokens N or --output-tokens N too")
+	}
+	if given("other") && !counted && (m.Kind == "" || m.Kind == stub.Concurrent) {
+		bad("--other spends from meters that count over time: give --limit N or --tokens N too")
 	}
 	for _, d := range []struct {
 		flag string
