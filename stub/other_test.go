@@ -80,7 +80,7 @@ func TestOtherClientIsRefused(t *testing.T) {
 			if c := s.Counts(); c.Other != 3 || refused != 7 {
 				t.Errorf("%d of 10 admitted and %d refused, want 3 and 7", c.Other, refused)
 			}
-			time.Sleep(at.Add(10*time.Second + 1).Sub(time.Now()))
+			time.Sleep(time.Until(at.Add(10*time.Second + 1)))
 			if got := status(t, s); got != want {
 				t.Errorf("penalise %v: %q a moment after a burst, want %q", penalise, got, want)
 			}
