@@ -275,7 +275,7 @@ func (a *attempt) learn() {
 			s.Unread--
 		}
 		l = c.rules.Learn(s, starts, policy.Answer{
-			Sent: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
+			Sent: a.grant.At, Booked: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {

@@ -56,8 +56,8 @@ type call struct {
 	attempts    int
 	queuedSince time.Time
 	queued      time.Duration // in line, over all attempts
+	booked      time.Time     // the instant that stands for the latest start alone
 	notBefore   time.Time
-	booked      time.Time // what stands for the latest start
 	orRelease   bool
 	last        *refusal // what the latest attempt met
 	lastOf      string   // the caller key that met it
@@ -227,8 +227,8 @@ func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*b
 func (c *call) started(at time.Time) {
 	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
-		c.booked = starts.Add(at, c.rules.Limits.Longest(), c.rules.Cost)
-		c.rules.Started(s, c.booked)
+		c.booked = starts.Add(at, max(c.rules.Limits.Longest(), budget.Replayed), c.rules.Cost)
+		c.rules.Started(s, at)
 		return s.Probe.Needed // another process must not probe as well
 	})
 }

@@ -40,8 +40,9 @@ const (
 )
 
 // after is what is known of the filling after another reading, of which an
-// instant was told.
-func (f Fill) after(r Reading, told time.Time) Fill {
+// instant was told. A refusal tells nothing of steps: windows that roll and
+// windows that step say the same in it.
+func (f Fill) after(r Reading, told time.Time, admitted bool) Fill {
 	if at := r.Recovery.At; r.Remaining == nil || at.IsZero() || r.Recovery.Kind == dialect.StepAt {
 		return f
 	}
@@ -62,7 +63,9 @@ func (f Fill) after(r Reading, told time.Time) Fill {
 			f.High = high
 		}
 	}
-	f.step(r)
+	if admitted {
+		f.step(r)
+	}
 	return f
 }
 
@@ -95,7 +98,7 @@ func (r Reading) PerSecond() float64 {
 		return 0
 	case f.even():
 		return f.High
-	case window > 0:
+	case f.High > 0 && window > 0:
 		return float64(*r.Limit) / window.Seconds()
 	}
 	return 0

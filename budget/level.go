@@ -92,9 +92,9 @@ type replay struct {
 
 // replay is what a reading comes to at an instant, had it spoken of another that
 // came before: less what this process has sent meanwhile, with what has come
-// back. all takes in what was sent at that very instant, which is booked a
-// moment apart.
-func (r Reading) replay(starts *Starts, as, now time.Time, all bool) replay {
+// back. standing is the reading that stands, at the present: then what was sent
+// at this very instant counts too, though it is booked a moment later.
+func (r Reading) replay(starts *Starts, as, now time.Time, standing bool) replay {
 	p := replay{Reading: r, starts: starts, level: float64(*r.Remaining), at: as, rate: r.PerSecond(), step: r.stepsAt(), rolls: r.rolls()}
 	if p.rolls > 0 {
 		p.rate = 0
@@ -110,10 +110,10 @@ func (r Reading) replay(starts *Starts, as, now time.Time, all bool) replay {
 	}
 	for _, s := range starts.since(as) {
 		when := starts.at(s)
-		if !all && when.After(now) {
+		if !standing && when.After(now) {
 			break
 		}
-		if s.answered && when.Sub(as) <= transit {
+		if standing && s.answered && when.Sub(as) <= transit {
 			continue // had it come later, its own reading would stand
 		}
 		p.fill(when)
@@ -167,6 +167,10 @@ func (p replay) reaches(target float64) time.Time {
 		return evenly()
 	case p.step.After(p.at):
 		return p.step
+	case !p.step.IsZero():
+		// It was full, and has not been seen to fill: one at a time finds out.
+		last, _ := p.starts.Back(1)
+		return last.Add(transit)
 	}
 	return p.ends()
 }

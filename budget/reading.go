@@ -58,12 +58,14 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		r.Late = old.Late
 		told := r.Recovery.At
 		r.Recovery.At = r.recovers()
-		if o.Admitted {
-			old.Fill = old.Fill.after(r, told)
-		}
+		old.Fill = old.Fill.after(r, told, o.Admitted)
 		r.Fill = old.Fill
 		r.Drops, r.Base = old.Drops, old.Base
 		if r.stands(*old) {
+			if !o.Admitted && old.surprised(starts, r) {
+				// Others leave too little to show how much they would take.
+				r.took(max(2, 2*r.largestDrop()))
+			}
 			r.drop(starts)
 			*old = r
 		}
@@ -109,25 +111,35 @@ func same(a, b *int64) bool {
 	return *a == *b
 }
 
+// surprised reports whether the bucket is found empty by a request that the
+// reading had enough for.
+func (r Reading) surprised(starts *Starts, next Reading) bool {
+	at := next.asOf()
+	return r.Remaining != nil && next.Empty() && at.After(r.asOf()) && r.lasts(at) && r.between(starts, r.asOf(), at) >= 0
+}
+
+// took notes a drop.
+func (r *Reading) took(drop float64) {
+	r.Drops = append(slices.Clone(r.Drops), max(0, drop))
+	r.Drops = r.Drops[max(0, len(r.Drops)-maxDrops):]
+}
+
 // drop notes how much less a reading has found than one of a while ago led to
 // expect. One that finds more counts as no drop, so that what others no longer
 // take is forgotten. What was on its way when either was made explains nothing.
 func (r *Reading) drop(starts *Starts) {
-	if r.Remaining == nil {
-		return
-	}
 	at, base := r.asOf(), *r
 	base.Drops, base.Base = nil, nil
 	old := r.Base
 	switch {
+	case r.Remaining == nil:
 	case old == nil || !old.lasts(at):
 		r.Base = &base
 	case at.Sub(old.asOf()) >= apart:
-		old.Fill = r.Fill
-		unsure := starts.Within(transit, old.asOf())
-		drop := old.between(starts, old.asOf(), at) - float64(*r.Remaining) - float64(unsure)
-		r.Drops = append(slices.Clone(r.Drops), max(0, drop))
-		r.Drops = r.Drops[max(0, len(r.Drops)-maxDrops):]
+		now := *old
+		now.Fill = r.Fill
+		unsure := starts.Within(transit, old.asOf()) + starts.Within(transit, at.Add(transit))
+		r.took(now.between(starts, now.asOf(), at) - float64(*r.Remaining) - float64(unsure))
 		r.Base = &base
 	}
 }

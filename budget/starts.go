@@ -1,12 +1,11 @@
 package budget
 
 import (
-	"slices"
 	"sort"
 	"time"
 )
 
-// maxStarts bounds the log of starts: 2 MiB a caller key. Beyond it the
+// maxStarts bounds the log of starts: 2.5 MiB a caller key. Beyond it the
 // oldest are forgotten, and a count over them is a lower bound.
 const maxStarts = 1 << 16
 
@@ -14,9 +13,7 @@ const maxStarts = 1 << 16
 // Requests are always one.
 type Charge struct {
 	// Tokens are input and output together.
-	Tokens int `json:"tokens,omitempty"`
-	Input  int `json:"input,omitempty"`
-	Output int `json:"output,omitempty"`
+	Tokens, Input, Output int
 }
 
 // Starts is the log of when this process sent requests of a caller key, and
@@ -31,63 +28,59 @@ type Starts struct {
 }
 
 type start struct {
-	at                    int64 // when it was
-	ns                    int64 // what stands for it, which is the same, or a moment later
+	at int64
+	// as is the instant that stands for this start alone, a moment later where
+	// several were booked at one.
+	as                    int64
 	tokens, input, output int32
 	answered              bool
 }
 
 func (s start) charge() Charge { return Charge{int(s.tokens), int(s.input), int(s.output)} }
 
+// Replayed is how long starts are to be kept to replay readings with: a window
+// of a minute, before a reading that is as old.
+const Replayed = 3 * time.Minute
+
 // Add books a start with what it is expected to cost, and forgets those older
-// than keep. It returns an instant that stands for this start and no other, since
-// several may be at one instant, and a reading speaks of one of them.
+// than keep. It returns the instant that stands for this start alone.
 func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 	if s.base.IsZero() {
 		s.base = at
 	}
-	was := int64(at.Sub(s.base))
-	ns := was
+	ns := int64(at.Sub(s.base))
+	as := ns
 	if n := len(s.all); n > s.gone {
-		last := s.all[n-1]
-		was, ns = max(was, last.at), max(ns, last.ns+1) // concurrent sends may book a moment apart
+		ns = max(ns, s.all[n-1].at) // concurrent sends may book a moment apart
+		as = max(ns, s.all[n-1].as+1)
 	}
-	s.all = append(s.all, start{was, ns, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
-	for s.all[s.gone].at < was-int64(keep) || len(s.all)-s.gone > maxStarts {
+	s.all = append(s.all, start{ns, as, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
+	for s.all[s.gone].at < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
 	if s.gone > 64 && s.gone > len(s.all)/2 {
 		s.all = append(s.all[:0], s.all[s.gone:]...)
 		s.gone = 0
 	}
-	return s.base.Add(time.Duration(ns))
+	return s.base.Add(time.Duration(as))
 }
 
-// at is the instant of a start.
-func (s *Starts) at(l start) time.Time { return s.base.Add(time.Duration(l.ns)) }
+// at is the instant that stands for a start.
+func (s *Starts) at(l start) time.Time { return s.base.Add(time.Duration(l.as)) }
 
 // answer notes that the head of a start's answer has come.
-func (s *Starts) answer(at time.Time) {
-	live := s.live()
-	if len(live) == 0 {
-		return
-	}
-	ns := int64(at.Sub(s.base))
-	if i := after(live, ns) - 1; i >= 0 && live[i].ns == ns {
-		live[i].answered = true
+func (s *Starts) answer(as time.Time) {
+	if live := s.until(as); len(live) > 0 && s.at(live[len(live)-1]).Equal(as) {
+		live[len(live)-1].answered = true
 	}
 }
 
 // unanswered counts the starts of the span of length per that ends at end whose
 // answers have not come.
 func (s *Starts) unanswered(per time.Duration, end time.Time) (n int) {
-	live := s.live()
-	if len(live) == 0 || end.Before(s.base) || per <= 0 {
-		return 0
-	}
-	to := int64(end.Sub(s.base))
-	for _, l := range live[after(live, to-int64(per)):after(live, to)] {
-		if !l.answered {
+	live := s.until(end)
+	for i := len(live) - 1; i >= 0 && end.Sub(s.at(live[i])) < per; i-- {
+		if !live[i].answered {
 			n++
 		}
 	}
@@ -111,13 +104,10 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 		return 0
 	}
 	to := int64(end.Sub(s.base))
-	until := func(ns int64) int { return sort.Search(len(live), func(i int) bool { return live[i].at > ns }) }
-	return until(to) - until(to-int64(per))
-}
-
-// after is the index of the first start after an instant.
-func after(live []start, ns int64) int {
-	return sort.Search(len(live), func(i int) bool { return live[i].ns > ns })
+	from := to - int64(per)
+	first := sort.Search(len(live), func(i int) bool { return live[i].at > from })
+	last := sort.Search(len(live), func(i int) bool { return live[i].at > to })
+	return last - first
 }
 
 // Back is the n-th latest start, 1 for the latest; false where there were not
@@ -130,11 +120,17 @@ func (s *Starts) Back(n int) (time.Time, bool) {
 	return s.base.Add(time.Duration(live[len(live)-n].at)), true
 }
 
-// Since yields the starts after an instant, in order.
+// until are the starts up to an instant, since those after it, in order.
+func (s *Starts) until(t time.Time) []start {
+	live := s.live()
+	return live[:len(live)-len(s.since(t))]
+}
+
 func (s *Starts) since(t time.Time) []start {
 	live := s.live()
 	if len(live) == 0 {
 		return nil
 	}
-	return slices.Clip(live[after(live, int64(t.Sub(s.base))):])
+	ns := int64(t.Sub(s.base))
+	return live[sort.Search(len(live), func(i int) bool { return live[i].as > ns }):]
 }

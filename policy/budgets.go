@@ -59,7 +59,8 @@ func toldSpacing(levels []budget.Level, now time.Time) (longest time.Duration) {
 		case l.Projected >= tight:
 			longest = max(longest, leastSpacing) // until more is known
 		case l.PerSecond > 0:
-			longest = max(longest, time.Duration(float64(time.Second)/l.PerSecond))
+			part := 1 - max(0, l.Projected-l.Floor)/tight
+			longest = max(longest, time.Duration(part*float64(time.Second)/l.PerSecond))
 		case left > 0:
 			longest = max(longest, time.Duration(float64(left)/max(1, l.Projected)))
 		}

@@ -10,7 +10,9 @@ import (
 
 // An Answer is what became of one request that was sent.
 type Answer struct {
-	Sent    time.Time
+	Sent time.Time
+	// Booked is the instant that stands for its start alone, zero for Sent.
+	Booked  time.Time
 	Now     time.Time // when its head came, or its connection was lost
 	Reading dialect.Reading
 	// Lost is true where no head came.
@@ -59,7 +61,7 @@ func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed b
 	if r.NoBudgets {
 		return false
 	}
-	s.Observe(starts, budget.Observation{Sent: a.Sent, Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
+	s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
 	return len(a.Reading.Buckets) > 0
 }
 
@@ -199,6 +201,13 @@ func (r Rules) admitted(s *budget.State, a Answer) bool {
 		return true
 	}
 	return false
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // losePlace learns how many run at once from a refusal that says it is about

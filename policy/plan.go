@@ -246,7 +246,8 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 		s.Probe.Sent, s.Probe.Changed = now, now
 	}
 	if s.Ramp.Left > 0 {
-		s.Ramp.Left--
+		// However slow it is, it does not end with a herd.
+		s.Ramp.Left, s.Ramp.Until = s.Ramp.Left-1, now.Add(rampFor)
 	}
 	r.use(s, now)
 }

@@ -16,8 +16,8 @@ const (
 	mostSpacing  = 30 * time.Second
 	// rampEvery spaces those who waited where nothing else does.
 	rampEvery = 2 * leastSpacing
-	// rampFor is for how long: what holds them up meanwhile may last a minute.
-	rampFor = 3 * time.Minute
+	// rampFor is how long nobody may have been started for that to end.
+	rampFor = time.Minute
 )
 
 // learns reports whether the key has to find its rate out: none is declared
