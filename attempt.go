@@ -49,6 +49,7 @@ var (
 type attempt struct {
 	call    *call
 	grant   gate.Grant
+	booked  time.Time // what stands for its start in what is known of the key
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	alarms  alarms
@@ -69,10 +70,15 @@ type attempt struct {
 	body   []byte
 	whole  bool
 	pauses bool // its head says that it may pause the key
+	heard  bool // what its head says of budgets is known to everyone on the key
 
 	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
 	observer *observer                   // of the body, nil for none
+
+	estimated budget.Charge // what was counted for it when it was granted
+	counted   bool          // what it costs is counted, and can be settled
+	metered   atomic.Int64  // when it is settled next while its answer comes
 }
 
 // How much of a refusal's body is read, and for how long.
@@ -84,7 +90,7 @@ const (
 // send makes one attempt: steps 4 to 6. It returns when the head and what is
 // needed to judge it have been read.
 func (c *call) send(grant gate.Grant) *attempt {
-	a := &attempt{call: c, grant: grant, record: c.record()}
+	a := &attempt{call: c, grant: grant, booked: c.booked, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
 	c.attempts++
 	r := &a.record
 	r.Attempt, r.Retry, r.Sent = c.attempts, c.attempts > 1, grant.At
@@ -147,22 +153,7 @@ func (a *attempt) exchange() {
 // read says what the answer means, or what its absence does.
 func (a *attempt) read() {
 	if a.err != nil {
-		a.reading = dialect.Reading{Class: dialect.Unavailable}
-		switch cause := context.Cause(a.ctx); {
-		case a.failure == unsendable:
-		case cause == errNoHead:
-			a.failure = noHead
-		case cause == errCapped:
-			a.failure = capped
-		case a.call.ctx.Err() != nil:
-			a.left = true
-		case a.unconnected.Load():
-			a.failure = notConnected
-		case saysUnprocessed(a.err):
-			a.failure = unprocessed
-		default:
-			a.failure = lost
-		}
+		a.fail()
 		return
 	}
 	h := dialect.Head{Status: a.res.StatusCode, Header: a.res.Header, Received: a.answered, Model: a.call.demand.Model}
@@ -175,12 +166,37 @@ func (a *attempt) read() {
 			a.unread()
 		}
 		a.readRefusal()
+		a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+	} else if a.reading = a.call.entry.dialect.ReadHead(h, nil); a.reading.Class == dialect.OK {
+		a.uncover(h)
 	}
-	a.reading = a.call.entry.dialect.ReadHead(h, decoded(a.res.Header, a.body))
+	if a.err == nil && h.Status < 400 && a.reading.Class != dialect.OK {
+		a.readRefusal() // to be handed back whole
+	}
 	if a.reading.Wait > dialect.MaxWait {
 		// An epoch in the wrong unit, or a mistake: nobody means it.
 		a.call.transport.warn("a stated wait is too long to be meant", errors.New(a.reading.Why))
 		a.reading.Told, a.reading.Wait = false, 0
+	}
+}
+
+// fail says why there is no answer.
+func (a *attempt) fail() {
+	a.reading = dialect.Reading{Class: dialect.Unavailable}
+	switch cause := context.Cause(a.ctx); {
+	case a.failure == unsendable:
+	case cause == errNoHead:
+		a.failure = noHead
+	case cause == errCapped:
+		a.failure = capped
+	case a.call.ctx.Err() != nil:
+		a.left = true
+	case a.unconnected.Load():
+		a.failure = notConnected
+	case saysUnprocessed(a.err):
+		a.failure = unprocessed
+	default:
+		a.failure = lost
 	}
 }
 
@@ -211,9 +227,11 @@ const staleWithin = time.Second
 
 // readRefusal reads the beginning of a refusal's body.
 func (a *attempt) readRefusal() {
-	p := lookAhead(a.res.Body, maxRefusalBody, refusalBodyWait)
+	p := lookAhead(a.res.Body, a.res.ContentLength, maxRefusalBody, refusalBodyWait, nil)
 	a.res.Body = p
-	a.body, a.whole = p.seen()
+	var end error
+	a.body, end = p.seen()
+	a.whole = end == io.EOF
 }
 
 // decoded is a body as its provider wrote it.
@@ -243,9 +261,12 @@ func (a *attempt) learn() {
 		return
 	case a.left || a.failure == unsendable:
 		// It says nothing of the provider; if it was to probe, another may.
-		c.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { return c.rules.Unanswered(s, a.grant.At, a.answered) })
+		c.caller.Use(a.answered, func(s *budget.State, _ *budget.Starts) bool { return c.rules.Unanswered(s, a.booked, a.answered) })
 		c.home.gate.Wake(key)
 		return
+	}
+	if a.res != nil && c.account == "" {
+		c.transport.warn("an account was not kept", c.home.tellAccount(c.entry.Name, c.credentialID, c.entry.dialect.AccountOf(a.res.Header)))
 	}
 	activity := c.home.gate.Activity(key)
 	var l policy.Lesson
@@ -254,7 +275,7 @@ func (a *attempt) learn() {
 			s.Unread--
 		}
 		l = c.rules.Learn(s, starts, policy.Answer{
-			Sent: a.grant.At, Booked: c.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Activity: activity,
+			Sent: a.grant.At, Booked: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -33,15 +34,22 @@ type call struct {
 	as         callerKey
 	name       string // of the caller key
 	credential string // a name that may be logged
-	account    string // whom the provider meters, where that is known
-	caller     *budget.Caller
-	rules      policy.Rules
-	payload    *payload
-	lane       string
-	held       int64 // bytes of its body that are counted
-	turnedAway error // it is not to be sent
-	waiting    bool  // it is counted as waiting
-	observed   *Observed
+	// credentialID is what must not be.
+	credentialID string
+	account      string // whom the provider meters, where that is known
+	caller       *budget.Caller
+	choices      []candidate // what it may be made with instead, nil for nothing
+	coming       string      // the caller key that it is counted for as coming
+	rules        policy.Rules
+	payload      *payload
+	calibrated   bool // something depends on what it costs
+	lane         string
+	held         int64 // bytes of its body that are counted
+	turnedAway   error // it is not to be sent
+	waiting      bool  // it is counted as waiting
+	observed     *Observed
+	shown        *Wait       // what OnWait was told last, nil while it does not wait
+	anyway       atomic.Bool // somebody wants it sent whatever the observed budgets say
 
 	tally       policy.Tally
 	unprocessed int // attempts
@@ -52,7 +60,20 @@ type call struct {
 	notBefore   time.Time
 	orRelease   bool
 	last        *refusal // what the latest attempt met
+	lastOf      string   // the caller key that met it
 	trouble     *attempt // the latest, where what it met can be handed back and is no refusal for a rate
+}
+
+// requestID is the name that a request brings along, where it is one, else a new
+// one.
+func requestID(h http.Header) string {
+	id := first(h["X-Paceline-Request-Id"])
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}) {
+		return newID()
+	}
+	return id
 }
 
 // newID names a request. Nobody has to be unable to guess it.
@@ -87,7 +108,7 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 	e := to.entry
 	c := &call{
 		transport: t, home: t.home, req: req, ctx: req.Context(), destination: to,
-		id: newID(), arrived: time.Now(), kind: e.dialect.KindOf(req),
+		id: requestID(req.Header), arrived: time.Now(), kind: e.dialect.KindOf(req),
 	}
 	if c.manners, err = mannersOf(req.Header); err != nil {
 		return nil, err
@@ -109,19 +130,37 @@ func (t *Transport) newCall(req *http.Request) (_ *call, err error) {
 		}
 	}
 	c.demand = e.dialect.DemandOf(req, head)
-	id := c.identify()
-	c.as = callerOf(e, c.account, id, c.demand.Model)
-	if c.kind == dialect.Other {
-		c.as.scope = scopeOther
+	c.become(c.with)
+	if c.any && len(e.keys) > 1 {
+		c.choices = c.candidates(c.arrived)
+		c.rechoose(c.arrived)
 	}
-	c.name = c.as.String()
-	c.rules.Bucket = buckets(c.name)
 	c.first = c.arrived
 	c.takePlace()
 	c.bound()
-	c.comply()
-	c.caller = t.home.book.Caller(c.name, c.arrived)
 	return c, nil
+}
+
+// become has the call be made with a configured credential, nil for its own.
+func (c *call) become(k *configured) {
+	c.with = k
+	id := c.identify()
+	c.as = c.callerAs(c.account, id)
+	c.name = c.as.String()
+	c.rules.Bucket = buckets(c.name)
+	c.comply()
+	c.caller = c.home.book.Caller(c.name, time.Now())
+	c.credentialID = id
+	c.join(id)
+}
+
+// callerAs is who the call is made as with a credential of an account.
+func (c *call) callerAs(account, id string) callerKey {
+	k := callerOf(c.entry, account, c.home.lineOf(c.entry.Name, id), c.demand.Model)
+	if c.kind == dialect.Other {
+		k.scope = scopeOther
+	}
+	return k
 }
 
 // read takes over the request's body, if there is room for it.
@@ -147,31 +186,46 @@ func (c *call) read(most int64) (p *payload, head []byte, err error) {
 func (c *call) close() {
 	c.payload.close()
 	c.reserve(-c.held)
+	c.arrive()
 }
 
 // plan is what holds for the next start of the call's key.
 func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	c.follow()
 	if !c.entry.Mode.enforced() && !c.queuedSince.IsZero() {
-		return policy.Plan{} // the mode has changed while it waited
+		return policy.Plan{Free: true} // the mode has changed while it waited
 	}
+	if c.choices != nil && c.current() == nil {
+		return policy.Plan{Full: true, Why: "its key is not configured any more"}
+	}
+	c.look(c.caller, c.name, now, func(s *budget.State, starts *budget.Starts) {
+		c.calibrate(s)
+		p = c.rules.Plan(s, starts, now, a)
+	})
+	c.noteUnheeded(p, now)
+	return p
+}
+
+// look shows f what is known of a caller key, after it has obeyed what operators
+// ordered.
+func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*budget.State, *budget.Starts)) {
 	orders := c.home.orders(c.entry.operator, now)
 	open := false
-	c.caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
+	caller.Use(now, func(s *budget.State, starts *budget.Starts) (changed bool) {
 		changed, open = s.Obey(&orders, now)
-		p = c.rules.Plan(s, starts, now, a)
+		f(s, starts)
 		return changed
 	})
 	if open {
 		// A wait that was ended before the key was seen here.
-		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), c.name))
-		c.home.gate.Wake(c.name)
+		c.transport.warn("a stated wait was not ended", c.home.gate.Open(context.WithoutCancel(c.ctx), name))
+		c.home.gate.Wake(name)
 	}
-	return p
 }
 
 // started books a start, before the next in line may ask.
 func (c *call) started(at time.Time) {
+	c.arrive()
 	c.caller.Use(at, func(s *budget.State, starts *budget.Starts) bool {
 		c.booked = starts.Add(at, max(c.rules.Limits.Longest(), budget.Replayed), c.rules.Cost)
 		c.rules.Started(s, at)
@@ -207,6 +261,10 @@ func (c *call) judge(a *attempt) policy.Verdict {
 		return c.again(policy.Verdict{Again: true})
 	}
 	v := c.rules.Judge(&c.tally, a.reading, a.answered, c.repeatable(a.failure))
+	if c.spares(a, v) {
+		c.notBefore, c.orRelease = time.Time{}, false
+		return policy.Verdict{Again: true}
+	}
 	if !v.Again {
 		return v
 	}
@@ -252,13 +310,13 @@ func (c *call) bears(v policy.Verdict, now time.Time) bool {
 // unheeded reports whether answers teach nothing: nothing is enforced by it, or
 // enforcing would not have asked now.
 func (c *call) unheeded() bool {
-	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.observed != nil && c.observed.Wait > 0
+	return c.kind == dialect.Catalog || c.entry.Mode == Off || c.entry.Mode == Observe && c.observed != nil && c.observed.Wait > 0
 }
 
 // keep lets go of an attempt that another follows, but for what is needed to
 // hand its refusal back after all.
 func (c *call) keep(a *attempt) {
-	c.last, c.trouble = a.refusal(), nil
+	c.last, c.lastOf, c.trouble = a.refusal(), c.name, nil
 	if a.reading.Class != dialect.RateLimited && (c.last != nil || a.res == nil) {
 		c.trouble = a
 	}

@@ -24,6 +24,10 @@ type Credential struct {
 	// account: they share limits, throttles and what is learned. Empty: the
 	// provider's Account, else each key is one.
 	Account string
+	// Weight is how much of the work it gets beside others with as much left, or
+	// of which nothing is known: one of weight 3 three times as much as one of
+	// weight 1. 0 is 1.
+	Weight int
 }
 
 // String names the credential, without its key.
@@ -33,12 +37,13 @@ func (c Credential) String() string { return "credential " + c.Name }
 // key otherwise.
 func (c Credential) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
 
-// MarshalJSON writes the name and the account.
+// MarshalJSON writes everything but the key.
 func (c Credential) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name    string `json:"name,omitempty"`
 		Account string `json:"account,omitempty"`
-	}{c.Name, c.Account})
+		Weight  int    `json:"weight,omitempty"`
+	}{c.Name, c.Account, c.Weight})
 }
 
 // LogValue is the name.
@@ -49,6 +54,10 @@ func (c Credential) validate() error {
 	switch {
 	case strings.Contains(c.Name, "#"):
 		return fmt.Errorf("%v: leave the # to the names that others get, such as openai#1", c)
+	case c.Name == Any:
+		return fmt.Errorf("%v: a Route that names %s means any of them; give it another name", c, Any)
+	case c.Weight < 0:
+		return fmt.Errorf("%v: its Weight is %d: give a number from 1, or 0 for 1", c, c.Weight)
 	case c.Key == "":
 		return fmt.Errorf("%v has no key", c)
 	case strings.ContainsFunc(c.Key, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
@@ -97,10 +106,14 @@ func configure(e *entry, cs []Credential) []configured {
 	return out
 }
 
-// credential finds a configured credential by its name, nil for none.
+// credential finds a configured credential by its name, nil for none. Of any the
+// first is as good as another, until one is chosen.
 func (e *entry) credential(name string) (*configured, error) {
-	if name == "" {
+	switch {
+	case name == "":
 		return nil, nil
+	case name == Any && len(e.keys) > 0:
+		return &e.keys[0], nil
 	}
 	for i := range e.keys {
 		if e.keys[i].Name == name {
@@ -115,16 +128,21 @@ func (e *entry) credential(name string) (*configured, error) {
 func (c *call) identify() (id string) {
 	who := c.with
 	if who == nil {
-		id = credentialID(c.entry, c.req.Header, c.req.URL)
+		if id = hashed(c.demand.Account); id == "" {
+			id = credentialID(c.entry, c.req.Header, c.req.URL)
+		}
 		who = c.entry.keyOf(id) // its client may send a configured key itself
 	}
 	if who == nil {
 		c.account, c.credential = c.entry.Account, c.home.credentialName(c.entry.Name, id)
 		return id
 	}
-	c.account, c.credential = orElse(who.Account, c.entry.Account), who.Name
+	c.account, c.credential = c.entry.accountOf(who), who.Name
 	return who.id
 }
+
+// accountOf is the account of a configured credential, empty where none is said.
+func (e *entry) accountOf(k *configured) string { return orElse(k.Account, e.Account) }
 
 // keyOf finds a configured credential by its id, nil for none.
 func (e *entry) keyOf(id string) *configured {
@@ -177,35 +195,12 @@ func (c *call) redact(err error) error {
 	return err
 }
 
-// keyShapes are the beginnings by which a key tells whose it is, the longer
-// before the shorter.
-var keyShapes = []struct{ prefix, provider string }{
-	{"sk-ant-", "anthropic"},
-	{"sk-or-", "openrouter"},
-	{"sk-proj-", "openai"},
-	{"sk-svcacct-", "openai"},
-	{"sk-admin-", "openai"},
-	{"gsk_", "groq"},
-	{"AIza", "gemini"},
-	{"xai-", "xai"},
-	{"pplx-", "perplexity"},
-	{"nvapi-", "nvidia"},
-	{"hf_", "huggingface"},
-	{"csk-", "cerebras"},
-	{"fw_", "fireworks"},
-	{"tgp_v1_", "together"},
-	{"github_pat_", "github"},
-	{"ghp_", "github"},
-}
-
 // KeyOf returns the built-in provider whose keys have the shape of key, empty
 // where the shape tells nothing: many providers give out keys that begin with
 // sk- alone. It is for telling a user of a key sent the wrong way.
 func KeyOf(key string) (provider string) {
-	for _, s := range keyShapes {
-		if strings.HasPrefix(key, s.prefix) {
-			return s.provider
-		}
+	if d := dialect.KeyOf(key); d != nil && d.BaseURL != "" {
+		return d.Name
 	}
 	return ""
 }

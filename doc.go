@@ -20,6 +20,7 @@
 //	X-Paceline-Priority           interactive, normal or background: who goes first
 //	X-Paceline-Client             whose request it is: clients take turns
 //	X-Paceline-Quota              wait or fail: what to do when a quota is spent
+//	X-Paceline-Request-Id         what its records and OnWait call it
 //	X-Paceline-Purpose, -Run      are noted in its records
 //
 // An answer carries X-Paceline-Attempts, the number of times its request was

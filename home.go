@@ -22,11 +22,22 @@ type home struct {
 	book   budget.Book
 	shadow shadow
 
-	names names
+	names    names
+	accounts accounts
+
+	coming coming
 
 	mu   sync.Mutex
 	held map[string]*refusal // by caller key
 	left map[string]int      // places held for clients that left, by caller key
+}
+
+// reread is how often what other processes know is looked at by who waits.
+func (h *home) reread() time.Duration {
+	if h.book.Store == nil {
+		return 0
+	}
+	return 100 * time.Millisecond
 }
 
 // heldBy counts the places of a caller key that are held for clients that

@@ -40,11 +40,14 @@ func parseCallerKey(s string) (k callerKey, ok bool) {
 }
 
 // callerOf says who a request to an entry is made as: whom the provider meters,
-// which is the account where one is named, else the id of the credential.
+// which is the account where one is named, else the id of the credential. Models
+// that share one limit share a key.
 func callerOf(e *entry, account, id, model string) callerKey {
 	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
-		k.scope = scopeOf(model)
+		if k.scope = scopeOf(model); e.dialect != nil && e.dialect.Metering.Group != nil {
+			k.scope = e.dialect.Metering.Group(k.scope)
+		}
 	}
 	return k
 }
@@ -53,7 +56,10 @@ func callerOf(e *entry, account, id, model string) callerKey {
 // of the SHA-256 of what is stable in it. Requests without one share an empty
 // id.
 func credentialID(e *entry, h http.Header, u *url.URL) string {
-	stable := e.dialect.CredentialOf(h, u)
+	return hashed(e.dialect.CredentialOf(h, u))
+}
+
+func hashed(stable string) string {
 	if stable == "" {
 		return ""
 	}

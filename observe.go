@@ -87,8 +87,26 @@ type shadow struct {
 
 // A shadowed bucket is its starts, in order, and how long they count.
 type shadowed struct {
-	starts []time.Time
+	starts []shadowedStart
 	per    time.Duration
+}
+
+// A shadowedStart is when one would have been, and what it was to cost.
+type shadowedStart struct {
+	at   time.Time
+	cost int
+}
+
+// free is when there would be room for a cost in a window of calls: where those
+// that leave with the start before have left enough.
+func (b shadowed) free(calls, cost int, per time.Duration) (at time.Time) {
+	room := calls - min(cost, calls)
+	for _, s := range slices.Backward(b.starts) {
+		if room -= s.cost; room < 0 {
+			return s.at.Add(per)
+		}
+	}
+	return at
 }
 
 const (
@@ -107,15 +125,17 @@ func (s *shadow) place(plan policy.Plan, now time.Time) (at time.Time, why strin
 	if plan.NotBefore.After(at) {
 		at, why = plan.NotBefore, plan.Why
 	}
-	longest := map[string]time.Duration{}
+	longest, costs := map[string]time.Duration{}, map[string]int{}
 	for _, l := range plan.Limits {
 		if l.Calls == 0 {
 			continue
 		}
 		longest[l.Key] = max(longest[l.Key], l.Per)
-		if starts := s.buckets[l.Key].starts; len(starts) >= l.Calls {
-			if free := starts[len(starts)-l.Calls].Add(l.Per); free.After(at) {
-				at, why = free, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per)
+		cost := max(1, l.Cost)
+		costs[l.Key] = max(costs[l.Key], cost)
+		if free := s.buckets[l.Key].free(l.Calls, cost, l.Per); free.After(at) {
+			if at, why = free, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per); l.Cost > 0 {
+				why = fmt.Sprintf("at most %d tokens in %v", l.Calls, l.Per)
 			}
 		}
 	}
@@ -124,10 +144,11 @@ func (s *shadow) place(plan policy.Plan, now time.Time) (at time.Time, why strin
 	}
 	for key, per := range longest {
 		starts := s.buckets[key].starts
-		gone, _ := slices.BinarySearchFunc(starts, now.Add(-per), time.Time.Compare)
+		when := func(s shadowedStart, t time.Time) int { return s.at.Compare(t) }
+		gone, _ := slices.BinarySearchFunc(starts, now.Add(-per), when)
 		gone = max(gone, len(starts)-mostShadows+1)
-		i, _ := slices.BinarySearchFunc(starts, at, time.Time.Compare)
-		starts = slices.Insert(starts, i, at)
+		i, _ := slices.BinarySearchFunc(starts, at, when)
+		starts = slices.Insert(starts, i, shadowedStart{at, costs[key]})
 		if s.buckets == nil {
 			s.buckets = make(map[string]shadowed)
 		}
@@ -139,7 +160,7 @@ func (s *shadow) place(plan policy.Plan, now time.Time) (at time.Time, why strin
 // sweep forgets the buckets that are empty again.
 func (s *shadow) sweep(now time.Time) {
 	maps.DeleteFunc(s.buckets, func(_ string, b shadowed) bool {
-		return now.Sub(b.starts[len(b.starts)-1]) >= b.per
+		return now.Sub(b.starts[len(b.starts)-1].at) >= b.per
 	})
 	s.sweepAt = max(fewShadows, 2*len(s.buckets))
 }

@@ -132,3 +132,28 @@ func TestObservedInJSON(t *testing.T) {
 		t.Errorf("%s, %v, %+v", b, err, r.Observed)
 	}
 }
+
+// Who waits for a pause that the provider has told is sent, too, when enforcing
+// ends: a line of them, at once.
+func TestModeChangesInAToldPause(t *testing.T) {
+	for _, mode := range []paceline.Mode{paceline.Observe, paceline.Off} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := paceline.Provider{Name: "test", BaseURL: base, Limits: paceline.Limits{MaxPerMinute: 1}}
+				r := newRig(t, stub.Config{Script: []stub.Step{{Status: 429, Wait: 5 * time.Minute}}}, p)
+				start := time.Now()
+				for range 4 {
+					go r.chat(t.Context())
+					synctest.Wait()
+				}
+				time.Sleep(100 * sec)
+				p.Mode = mode
+				if err := r.SetProviders([]paceline.Provider{p}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				wantInstants(t, r.sent(start), 0, 100*sec, 100*sec, 100*sec, 100*sec)
+			})
+		})
+	}
+}

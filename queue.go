@@ -192,8 +192,9 @@ func seconds(s string) time.Duration {
 // request does not say it itself.
 func (c *call) comply() {
 	e, m := c.entry, c.manners
+	e.Budgets.bind(&c.rules)
 	c.rules.Retry = e.Retry
-	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity
+	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity || waitsForCapacity(c.ctx)
 	quota := Quota(orElse(string(m.quota), string(e.Quota)))
 	c.rules.WaitForQuota = quota == QuotaWait || quota == "" && m.priority == gate.Background
 	if c.kind == dialect.Other {
@@ -297,6 +298,9 @@ func (c *call) reserve(n int64) bool {
 
 // waits counts a request that begins to wait.
 func (c *call) waits() error {
+	if c.waiting {
+		return nil // it has but gone to another line
+	}
 	c.waiting = true
 	n, most := c.transport.waiting.Add(1), c.transport.Queue.MaxWaiting
 	if most == 0 || n <= int64(most) {

@@ -36,7 +36,8 @@ type Record struct {
 
 	// Evidence is given with every refusal for a rate.
 	Evidence *Evidence
-	// Observed is given in the mode Observe.
+	// Observed is given in the mode Observe, and where budgets are only logged
+	// for what would have waited for one.
 	Observed *Observed
 
 	NotSent bool

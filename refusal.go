@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/gate"
 )
 
@@ -134,7 +135,7 @@ func timedOut(c *call, after time.Duration, what string) *http.Response {
 // failed is an error in the shape of the request's API.
 func (c *call) failed(status int, h http.Header, kind, code, message string) *http.Response {
 	var body any
-	if c.entry.dialect.Name == "anthropic" || strings.HasSuffix(c.req.URL.Path, "/messages") {
+	if c.entry.dialect.API == dialect.AnthropicAPI || strings.HasSuffix(c.req.URL.Path, "/messages") {
 		body = map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": message}}
 	} else {
 		body = map[string]any{"error": map[string]any{"message": message, "type": kind, "param": nil, "code": code}}

@@ -1,5 +1,7 @@
 package paceline
 
+import "time"
+
 // SetProviders replaces the declared entries. Requests that wait take the new
 // limits when they ask next; those under way end as they began. Where anything
 // is wrong it changes nothing, and the error says all that is.
@@ -29,5 +31,8 @@ func (c *call) follow() {
 		return
 	}
 	c.entry = e
+	if c.any && len(e.keys) > 0 {
+		c.choices = c.candidates(time.Now())
+	}
 	c.comply()
 }

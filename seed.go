@@ -71,12 +71,21 @@ type seeding struct {
 // A seed is what the records of one caller key come to.
 type seed struct {
 	key   callerKey
-	entry *entry                 // nil where the starts count nowhere
-	sent  map[string][]time.Time // by model, where models have limits of their own
+	entry *entry             // nil where the starts count nowhere
+	sent  map[string][]start // by model, where models have limits of their own
 	// The stated wait that ends last: until when, said when, and what for.
 	until, said time.Time
 	reason      budget.Reason
 }
+
+// A start is when a request was sent, and what its answer said it cost.
+type start struct {
+	at      time.Time
+	cost    budget.Charge
+	unknown bool // its answer did not say
+}
+
+func (s start) compare(o start) int { return s.at.Compare(o.at) }
 
 // add takes in one record.
 func (s *seeding) add(r *Record, now time.Time) {
@@ -96,7 +105,7 @@ func (s *seeding) add(r *Record, now time.Time) {
 	}
 	one := s.seeds[key]
 	if one == nil {
-		one = &seed{key: key, sent: make(map[string][]time.Time)}
+		one = &seed{key: key, sent: make(map[string][]start)}
 		if key.scope != scopeOther {
 			one.entry = e
 		}
@@ -107,11 +116,17 @@ func (s *seeding) add(r *Record, now time.Time) {
 		if len(e.models) > 0 {
 			model = r.Model
 		}
-		one.sent[model] = append(one.sent[model], at)
+		one.sent[model] = append(one.sent[model], start{at, r.cost(), r.OK() && r.cost() == budget.Charge{}})
 	}
 	if until.After(one.until) {
 		one.until, one.said, one.reason = until, r.Done, reason
 	}
+}
+
+// cost is what the answer said that it cost. What of it the provider has charged
+// a record does not say.
+func (r *Record) cost() budget.Charge {
+	return budget.Charge{Tokens: r.InTokens + r.OutTokens, Input: r.InTokens, Output: r.OutTokens}
 }
 
 // pause is the end of a wait that the provider stated in the answer, zero where
@@ -146,7 +161,7 @@ func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
 			}
 			s.ids[name] = id
 		}
-		account = id
+		account = s.home.lineOf(e.Name, id)
 	}
 	k := callerOf(e, account, "", r.Model)
 	if r.Scope == scopeOther {
@@ -157,14 +172,14 @@ func (s *seeding) callerOf(e *entry, r *Record) (callerKey, bool) {
 
 // remember counts what one caller key has sent as started here.
 func (h *home) remember(s *seed, now time.Time) {
-	var sent []time.Time
-	for _, at := range s.sent {
-		sent = append(sent, at...)
+	var sent []start
+	for _, of := range s.sent {
+		sent = append(sent, of...)
 	}
-	slices.SortFunc(sent, time.Time.Compare)
+	slices.SortFunc(sent, start.compare)
 	h.book.Caller(s.key.String(), now).Use(now, func(_ *budget.State, starts *budget.Starts) bool {
-		for _, at := range sent {
-			starts.Add(at, s.entry.Longest(), budget.Charge{})
+		for _, one := range sent {
+			starts.Add(one.at, s.entry.Longest(), one.cost)
 		}
 		return false
 	})
@@ -177,6 +192,7 @@ func (h *home) plant(s *seed, now time.Time) error {
 	ctx, name := context.Background(), s.key.String()
 	limits := make(map[string][]limiter.Limit, len(s.sent))
 	var paused time.Time
+	var largest budget.Charge
 	orders := h.orders(operatorKey(s.key.provider), now)
 	h.book.Caller(name, now).Use(now, func(state *budget.State, _ *budget.Starts) (changed bool) {
 		changed, _ = state.Obey(&orders, now)
@@ -187,6 +203,7 @@ func (h *home) plant(s *seed, now time.Time) error {
 		for model := range s.sent {
 			limits[model] = rulesOf(s.entry, s.key, model).Plan(state, nil, now, policy.Activity{}).Limits
 		}
+		largest = state.Ratios.Largest()
 		return changed
 	})
 	if !paused.IsZero() {
@@ -195,23 +212,35 @@ func (h *home) plant(s *seed, now time.Time) error {
 		}
 	}
 	for model, sent := range s.sent {
-		if err := h.count(ctx, limits[model], sent, now); err != nil {
+		rules := rulesOf(s.entry, s.key, model)
+		costs := func(one start) []limiter.Cost {
+			switch c := one.cost; {
+			case largest == budget.Charge{}:
+				return rules.Costs(c)
+			case one.unknown:
+				return rules.Costs(largest)
+			default: // what is cached may be free
+				return rules.Costs(budget.Charge{Tokens: min(c.Tokens, largest.Tokens), Input: min(c.Input, largest.Input), Output: min(c.Output, largest.Output)})
+			}
+		}
+		if err := h.count(ctx, limits[model], sent, costs, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count has the limiter count starts that its windows may still hold.
-func (h *home) count(ctx context.Context, limits []limiter.Limit, sent []time.Time, now time.Time) error {
+// count has the limiter count starts that its windows may still hold, with what
+// they cost.
+func (h *home) count(ctx context.Context, limits []limiter.Limit, sent []start, costs func(start) []limiter.Cost, now time.Time) error {
 	longest := time.Duration(0)
 	for _, l := range limits {
 		longest = max(longest, l.Per)
 	}
-	slices.SortFunc(sent, time.Time.Compare)
-	for _, at := range sent {
-		if now.Sub(at) < longest {
-			if err := h.gate.Seed(ctx, limits, at); err != nil {
+	slices.SortFunc(sent, start.compare)
+	for _, one := range sent {
+		if now.Sub(one.at) < longest {
+			if err := h.gate.Seed(ctx, costing(limits, costs(one)), one.at); err != nil {
 				return err
 			}
 		}
@@ -219,9 +248,28 @@ func (h *home) count(ctx context.Context, limits []limiter.Limit, sent []time.Ti
 	return nil
 }
 
+// costing is limits with other costs in the buckets of tokens, without those in
+// which nothing is counted.
+func costing(limits []limiter.Limit, costs []limiter.Cost) []limiter.Limit {
+	if len(costs) == 0 {
+		return limits
+	}
+	out := make([]limiter.Limit, 0, len(limits))
+	for _, l := range limits {
+		if i := slices.IndexFunc(costs, func(c limiter.Cost) bool { return c.Key == l.Key }); i >= 0 {
+			if l.Cost = costs[i].Cost; l.Cost == 0 {
+				continue
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
 // rulesOf are the rules of the requests of a caller key that ask for a model.
 func rulesOf(e *entry, as callerKey, model string) policy.Rules {
 	r := policy.Rules{Limits: e.Limits, Retry: e.Retry, Bucket: buckets(as.String())}
+	e.Budgets.bind(&r)
 	if as.scope == scopeOther {
 		r.Limits = Limits{Adaptive: Adaptive{Off: true}}
 	} else {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/dialect"
 )
 
@@ -44,8 +45,8 @@ func (a *attempt) settle(cause error) {
 		}
 		r := &a.record
 		r.Done = time.Now()
-		used := a.observer.end()
-		r.InTokens, r.OutTokens = used.Input, used.Output
+		b := a.observer.end()
+		r.InTokens, r.OutTokens = b.usage.Input, b.usage.Output
 		running := false
 		switch {
 		case cause == nil:
@@ -57,7 +58,11 @@ func (a *attempt) settle(cause error) {
 		default:
 			r.Error = a.call.redacted(cause.Error())
 		}
-		a.release(running)
+		charge := a.cost(b, cause)
+		if cause == nil {
+			a.calibrate(b, charge)
+		}
+		a.release(running, charge)
 		if a.call.kind != dialect.Catalog {
 			a.call.transport.log(*r)
 		}
@@ -67,23 +72,26 @@ func (a *attempt) settle(cause error) {
 // errLeft is the cause of an attempt whose client left after it was sent.
 var errLeft = errors.New("the client left")
 
-// release gives the attempt's places back, at once or, where the provider is
-// still working for it, after the entry's AbortHold.
-func (a *attempt) release(running bool) {
+// release settles what the attempt has cost and gives its places back, at once
+// or, where the provider is still working for it, after the entry's AbortHold.
+func (a *attempt) release(running bool, charge budget.Charge) {
 	c := a.call
 	if c.kind == dialect.Catalog {
 		return
 	}
 	ctx := context.WithoutCancel(c.ctx)
 	hold := c.entry.AbortHold
-	if !running || hold <= 0 || a.grant.Permit == "" {
+	held := running && hold > 0 && a.grant.Permit != ""
+	a.settleCost(ctx, charge, held)
+	if !held {
 		a.free(ctx)
 		return
 	}
 	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
-	c.home.holdPlaces(c.name, 1)
+	key := c.name // it may be another when the place is given back
+	c.home.holdPlaces(key, 1)
 	time.AfterFunc(hold, func() {
-		c.home.holdPlaces(c.name, -1)
+		c.home.holdPlaces(key, -1)
 		a.free(ctx)
 	})
 }

@@ -133,6 +133,8 @@ func TestArrows(t *testing.T) {
 		"stub":              {},
 		"":                  {"gate", "policy", "budget", "dialect", "limiter", "limiter/memory"},
 		"internal/spelling": {},
+		"terminal": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory",
+			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
 		"internal/home":    {others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},

@@ -26,6 +26,11 @@ type CallerStatus struct {
 	Held   int `json:"held"`
 	// Binding is what binds the line now.
 	Binding Binding `json:"binding"`
+	// Free is whether a request that came now would be started at once, and
+	// NextStart where it would not when it could be at the earliest, as far as a
+	// clock tells.
+	Free      bool      `json:"free"`
+	NextStart time.Time `json:"next_start,omitzero"`
 
 	PausedUntil  time.Time `json:"paused_until,omitzero"`
 	PausedWhy    string    `json:"paused_why,omitempty"`
@@ -53,7 +58,8 @@ type Binding struct {
 	// Says is a short phrase with the figure: "15 per minute".
 	Says string `json:"says"`
 	// The figure, as far as it is one of these.
-	Calls      int       `json:"calls,omitempty"`
+	Calls      int       `json:"calls,omitempty"` // or tokens, as Unit says
+	Unit       string    `json:"unit,omitempty"`  // of Calls: tokens, input or output; absent for requests
 	PerMs      int64     `json:"per_ms,omitempty"`
 	Concurrent int       `json:"concurrent,omitempty"`
 	Factor     float64   `json:"factor,omitempty"`
@@ -75,26 +81,34 @@ const (
 
 // LimitsStatus are declared limits.
 type LimitsStatus struct {
-	PerSecond     int     `json:"per_second,omitempty"`
-	PerMinute     int     `json:"per_minute,omitempty"`
-	PerHour       int     `json:"per_hour,omitempty"`
-	PerDay        int     `json:"per_day,omitempty"`
-	Concurrent    int     `json:"concurrent,omitempty"`
-	Pacing        string  `json:"pacing,omitempty"`
-	SafetyMargin  float64 `json:"safety_margin,omitempty"`
-	WindowSlackMs int64   `json:"window_slack_ms,omitempty"`
-	AbortHoldMs   int64   `json:"abort_hold_ms,omitempty"`
+	PerSecond             int     `json:"per_second,omitempty"`
+	PerMinute             int     `json:"per_minute,omitempty"`
+	PerHour               int     `json:"per_hour,omitempty"`
+	PerDay                int     `json:"per_day,omitempty"`
+	Concurrent            int     `json:"concurrent,omitempty"`
+	TokensPerMinute       int     `json:"tokens_per_minute,omitempty"`
+	TokensPerDay          int     `json:"tokens_per_day,omitempty"`
+	InputTokensPerMinute  int     `json:"input_tokens_per_minute,omitempty"`
+	OutputTokensPerMinute int     `json:"output_tokens_per_minute,omitempty"`
+	Pacing                string  `json:"pacing,omitempty"`
+	SafetyMargin          float64 `json:"safety_margin,omitempty"`
+	WindowSlackMs         int64   `json:"window_slack_ms,omitempty"`
+	AbortHoldMs           int64   `json:"abort_hold_ms,omitempty"`
 }
 
 // EffectiveStatus is what holds now: declared limits with margin and factor,
 // or learned and told ones. What does not limit is absent.
 type EffectiveStatus struct {
-	Factor     float64 `json:"factor"`
-	PerSecond  float64 `json:"per_second,omitempty"`
-	PerMinute  float64 `json:"per_minute,omitempty"`
-	PerHour    float64 `json:"per_hour,omitempty"`
-	Concurrent int     `json:"concurrent,omitempty"`
-	SpacingMs  float64 `json:"spacing_ms,omitempty"` // the least time between starts
+	Factor                float64 `json:"factor"`
+	PerSecond             float64 `json:"per_second,omitempty"`
+	PerMinute             float64 `json:"per_minute,omitempty"`
+	PerHour               float64 `json:"per_hour,omitempty"`
+	TokensPerMinute       float64 `json:"tokens_per_minute,omitempty"`
+	TokensPerDay          float64 `json:"tokens_per_day,omitempty"`
+	InputTokensPerMinute  float64 `json:"input_tokens_per_minute,omitempty"`
+	OutputTokensPerMinute float64 `json:"output_tokens_per_minute,omitempty"`
+	Concurrent            int     `json:"concurrent,omitempty"`
+	SpacingMs             float64 `json:"spacing_ms,omitempty"` // the least time between starts
 }
 
 // A BucketStatus is a budget as the provider reported it last.
@@ -159,6 +173,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 			s.PausedUntil, s.PausedWhy, s.PausedSource = line.Pause.UTC(), string(budget.RateLimit), string(budget.Told)
 		}
 		s.Binding = binding(&s, line, plan, effective, starts, now)
+		s.Free, s.NextStart = next(&s, line, plan, effective, starts, now)
 		for _, r := range state.Readings {
 			s.Buckets = append(s.Buckets, bucketStatus(r))
 		}
@@ -169,10 +184,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 // who is whom a caller key's account stands for: a credential, by the name
 // that people may see, or an account that somebody has named.
 func (h *home) who(e *entry, account string) (credential, name string) {
-	if k := e.keyOf(account); k != nil {
-		return k.Name, ""
-	}
-	if credential := h.names.of(e.Name, account); credential != "" {
+	if credential := h.sharing(e, account); credential != "" {
 		return credential, ""
 	}
 	return "", account
@@ -200,7 +212,11 @@ func binding(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effecti
 	var found *policy.Bound
 	for i := range e.Bounds {
 		b := &e.Bounds[i]
-		if l := b.Limit; l.Calls > 0 {
+		if l := b.Limit; b.Declared.OfTokens() {
+			if slices.Contains(line.Refused, l.Key) && line.Until.After(last) {
+				last, found = line.Until, b
+			}
+		} else if l.Calls > 0 {
 			if at, ok := starts.Back(l.Calls); ok && at.Add(l.Per).After(now) && at.Add(l.Per).After(last) {
 				last, found = at.Add(l.Per), b
 			}
@@ -218,8 +234,33 @@ func binding(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effecti
 	if found.What == BindsFactor {
 		b.Factor = e.Factor
 	}
+	if found.Declared.OfTokens() {
+		b.Unit = found.Declared.Unit
+	}
 	b.Says = says(found, e.Factor)
 	return b
+}
+
+// next says whether a request that came now would be started at once, and when
+// it could be.
+func next(s *CallerStatus, line gate.Line, plan policy.Plan, e policy.Effective, starts *budget.Starts, now time.Time) (free bool, at time.Time) {
+	free = line.Waiting == [3]int{} && !plan.Full
+	for _, t := range []time.Time{s.PausedUntil, plan.NotBefore} {
+		if t.After(at) {
+			at = t
+		}
+	}
+	for i := range e.Bounds {
+		if l := e.Bounds[i].Limit; l.Calls == 0 {
+			free = free && line.Active < l.Concurrent
+		} else if start, ok := starts.Back(l.Calls); ok && start.Add(l.Per).After(at) {
+			at = start.Add(l.Per)
+		}
+	}
+	if !at.After(now) {
+		return free, time.Time{}
+	}
+	return false, at.UTC()
 }
 
 // says writes a bound with its figure.
@@ -228,6 +269,12 @@ func says(b *policy.Bound, factor float64) (text string) {
 	switch {
 	case l.Concurrent > 0:
 		return fmt.Sprintf("%d at once", l.Concurrent)
+	case b.Declared.OfTokens():
+		kind := "tokens"
+		if b.Declared.Unit != policy.Tokens {
+			kind = b.Declared.Unit + " tokens"
+		}
+		text = fmt.Sprintf("%d %s per %s", b.Declared.Calls, kind, span(b.Declared.Per))
 	case b.Declared.Calls > 0:
 		text = fmt.Sprintf("%d per %s", b.Declared.Calls, span(b.Declared.Per))
 	case l.Calls == 1:
@@ -264,10 +311,12 @@ func span(d time.Duration) string {
 func limitsStatus(l Limits) LimitsStatus {
 	s := LimitsStatus{
 		PerSecond: l.MaxPerSecond, PerMinute: l.MaxPerMinute, PerHour: l.MaxPerHour, PerDay: l.MaxPerDay,
+		TokensPerMinute: l.MaxTokensPerMinute, TokensPerDay: l.MaxTokensPerDay,
+		InputTokensPerMinute: l.MaxInputTokensPerMinute, OutputTokensPerMinute: l.MaxOutputTokensPerMinute,
 		Concurrent: l.MaxConcurrent, SafetyMargin: l.SafetyMargin,
 		WindowSlackMs: max(0, l.WindowSlack).Milliseconds(), AbortHoldMs: max(0, l.AbortHold).Milliseconds(),
 	}
-	if l.DeclaresRate() {
+	if l.DeclaresRequests() {
 		s.Pacing = orElse(string(l.Pacing), string(Even))
 	}
 	return s
@@ -276,6 +325,8 @@ func limitsStatus(l Limits) LimitsStatus {
 func effectiveStatus(e policy.Effective) EffectiveStatus {
 	return EffectiveStatus{
 		Factor: e.Factor, PerSecond: e.PerSecond, PerMinute: e.PerMinute, PerHour: e.PerHour,
+		TokensPerMinute: e.TokensPerMinute, TokensPerDay: e.TokensPerDay,
+		InputTokensPerMinute: e.InputPerMinute, OutputTokensPerMinute: e.OutputPerMinute,
 		Concurrent: e.Concurrent, SpacingMs: float64(e.Spacing.Microseconds()) / 1000,
 	}
 }

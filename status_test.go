@@ -33,6 +33,7 @@ func TestBinding(t *testing.T) {
 		"a longer one":      {burst(paceline.Limits{MaxPerMinute: 50, MaxPerHour: 5}), stub.Config{}, 7, sec, paceline.BindsLimit, "5 per hour", time.Hour},
 		"even pacing":       {paceline.Limits{MaxPerMinute: 15, WindowSlack: -1}, stub.Config{}, 7, sec, paceline.BindsLimit, "one start every 4s", 4 * sec},
 		"places":            {burst(paceline.Limits{MaxConcurrent: 2}), stub.Config{Service: time.Minute}, 3, sec, paceline.BindsPlaces, "2 at once", 0},
+		"tokens":            {burst(paceline.Limits{MaxInputTokensPerMinute: 30, MaxPerMinute: 50}), stub.Config{}, 7, sec, paceline.BindsLimit, "30 input tokens per minute", time.Minute},
 		"a factor":          {paceline.Limits{MaxPerMinute: 7, WindowSlack: -1}, stub.Config{Script: []stub.Step{told(sec)}}, 9, 20 * sec, paceline.BindsFactor, "one start every 12.245s, at 0.7 of the declared rate", 0},
 		"a stated wait":     {paceline.Limits{}, stub.Config{Script: []stub.Step{told(time.Minute)}}, 2, sec, paceline.BindsPause, "rate_limit (told) until 2000-01-01T00:01:00Z", time.Minute},
 		"a probe":           {paceline.Limits{}, stub.Config{Script: []stub.Step{told(sec)}, Service: time.Minute}, 2, 2 * sec, paceline.BindsProbe, "one probe at a time after a pause", 3 * sec},
@@ -90,7 +91,7 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `[{"provider":"test","credential":"test#1","waiting":{"interactive":1,"normal":1,"background":2},"active":1,"held":1,` +
-			`"binding":{"what":"places","says":"2 at once","concurrent":2},` +
+			`"binding":{"what":"places","says":"2 at once","concurrent":2},"free":false,` +
 			`"limits":{"per_second":5,"per_minute":60,"concurrent":2,"pacing":"burst","safety_margin":0.5,"window_slack_ms":1000,"abort_hold_ms":15000},` +
 			`"effective":{"factor":1,"per_second":2.5,"per_minute":30,"concurrent":2},"sent_60s":2}]`
 		if string(b) != want {
@@ -156,4 +157,46 @@ func TestSetProviders(t *testing.T) {
 			t.Errorf("sent at %s", secs(at))
 		}
 	})
+}
+
+// Where nobody waits, status says whether the next request would be started at
+// once, and else when: that is when it is.
+func TestNextStart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits paceline.Limits
+		config stub.Config
+		calls  int
+		want   time.Duration // 0: at once; negative: no clock tells
+	}{
+		"nothing declared": {paceline.Limits{}, stub.Config{}, 3, 0},
+		"room":             {paceline.Limits{MaxPerMinute: 5, WindowSlack: -1, Pacing: paceline.Burst}, stub.Config{}, 4, 0},
+		"a full window":    {paceline.Limits{MaxPerMinute: 5, WindowSlack: -1, Pacing: paceline.Burst}, stub.Config{}, 5, time.Minute},
+		"even pacing":      {paceline.Limits{MaxPerMinute: 15, WindowSlack: -1}, stub.Config{}, 1, 4 * sec},
+		"a stated wait":    {paceline.Limits{}, stub.Config{Script: []stub.Step{told(20 * sec)}}, 1, 20 * sec},
+		"places":           {paceline.Limits{MaxConcurrent: 2}, stub.Config{Service: time.Minute}, 2, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, tt.config, paceline.Provider{Limits: tt.limits, Retry: paceline.Retry{Max: -1, MaxWait: time.Hour}})
+				start := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for range tt.calls {
+					go r.chat(ctx)
+				}
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				s := r.Status()[0]
+				if s.Free != (tt.want == 0) || s.NextStart.IsZero() != (tt.want <= 0) || tt.want > 0 && s.NextStart.Sub(start) != tt.want {
+					t.Errorf("free %v, next start %v", s.Free, s.NextStart)
+				}
+				go r.chat(ctx)
+				time.Sleep(2 * time.Minute)
+				at := r.sent(start)
+				if tt.want > 0 && at[len(at)-1] != tt.want || tt.want == 0 && at[len(at)-1] != 100*time.Millisecond {
+					t.Errorf("sent after %v", at[len(at)-1])
+				}
+			})
+		})
+	}
 }

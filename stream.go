@@ -70,6 +70,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	s.attempt.alarms.clear(idling)
 	s.attempt.observer.see(p[:max(0, n)])
+	s.attempt.meter()
 	if s.events && n > 0 {
 		latest := p[max(0, n-lastTail):n]
 		s.mu.Lock()

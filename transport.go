@@ -40,7 +40,8 @@ import (
 //
 // A program that sends the header X-Paceline-Max-Wait (a duration such as 90s)
 // is refused at once where its turn cannot come in time;
-// X-Paceline-Wait-For-Capacity: 1 waits without bound. No header that begins
+// X-Paceline-Wait-For-Capacity: 1, or [WaitForCapacity], waits without bound.
+// X-Paceline-Request-Id names it, by up to 64 letters, digits, - and _. No header that begins
 // with X-Paceline reaches a provider.
 type Transport struct {
 	// Base sends the requests. nil is http.DefaultTransport.
@@ -68,6 +69,10 @@ type Transport struct {
 	// Log is handed a record of each attempt when it ends, from the goroutine
 	// that ended it: it may be called from several at once, and must not block.
 	Log func(Record)
+	// OnWait is told when a request begins to wait, when what it waits for
+	// becomes another thing, and when it is over, from the goroutine that waits:
+	// it must not block. Requests that need not wait are not told of.
+	OnWait func(*Wait)
 	// Logger hears of what is wrong but stops no request. nil is silence.
 	Logger *slog.Logger
 
@@ -75,6 +80,8 @@ type Transport struct {
 	home    *home
 	entries atomic.Pointer[entries]
 	err     error // with the declarations, where entries is nil
+
+	conversations conversations
 
 	room    room
 	waiting atomic.Int64 // requests that wait
@@ -86,12 +93,19 @@ type Route struct {
 	// Provider is the name of an entry. Empty: as the URL says.
 	Provider string
 	// Credential is the name of one of the entry's Credentials, whose key
-	// replaces the request's own. Empty: as sent.
+	// replaces the request's own, or [Any]. Empty: as sent.
 	Credential string
 	// Model replaces the "model" of a JSON body that asks for inference, and
 	// nothing else of it. Empty: as sent.
 	Model string
 }
+
+// Any is the Credential of a [Route] that leaves the choice to the Transport: of
+// the entry's Credentials the one with the most left. It is made anew for every
+// attempt, and for a request in line once its key is paused or another could
+// start it sooner. A conversation (X-Paceline-Run, else what the body says of
+// it) stays with its key while that is open.
+const Any = "*"
 
 // RoundTrip sends one request, as often and as late as the provider's limits
 // ask for. It is the one path of every request.
@@ -146,6 +160,7 @@ type destination struct {
 	entries *entries
 	entry   *entry
 	with    *configured // nil: the request's own credential
+	any     bool        // with is chosen of several
 	model   string      // empty: the request's own
 }
 
@@ -175,7 +190,7 @@ func (t *Transport) route(req *http.Request) (d destination, err error) {
 	if err != nil {
 		return d, err
 	}
-	d.model = r.Model
+	d.model, d.any = r.Model, r.Credential == Any
 	if d.with, err = d.entry.credential(r.Credential); d.with != nil && (!d.entry.serves(req.URL) || d.entry.base.Scheme != req.URL.Scheme) {
 		err = fmt.Errorf("paceline: a key of %s goes to %s alone, not to %s", d.entry.Name, d.entry.base.Host, req.URL.Host)
 	}
@@ -203,10 +218,18 @@ func (c *call) enter() (grant gate.Grant, err error) {
 		return c.observe(), nil
 	}
 	c.queuedSince = time.Now()
-	ask := c.ask()
-	ask.Stop = stop
-	grant, err = c.home.gate.Enter(c.ctx, ask)
+	if c.attempts > 0 {
+		c.rechoose(c.queuedSince)
+	}
+	for again := true; again; {
+		ask := c.ask()
+		ask.Stop = stop
+		grant, err = c.home.gate.Enter(c.ctx, ask)
+		again = c.goesElsewhere(err)
+	}
 	c.queued += time.Since(c.queuedSince)
+	c.waited()
+	c.anyway.Store(false) // what was wanted is done
 	if c.waiting {
 		c.waiting = false
 		c.transport.waiting.Add(-1)
@@ -215,6 +238,17 @@ func (c *call) enter() (grant gate.Grant, err error) {
 		c.keepPlace()
 	}
 	return grant, err
+}
+
+// goesElsewhere reports whether a call that its line has not let through goes to
+// another.
+func (c *call) goesElsewhere(err error) bool {
+	if err == gate.ErrElsewhere {
+		c.rechoose(time.Now())
+		return true
+	}
+	refused, ok := errors.AsType[*gate.Refused](err)
+	return ok && (refused.Reason == gate.Pause || refused.Reason == gate.Quota || refused.Reason == gate.Deadline) && c.barred(refused.Until)
 }
 
 // keepsPlace reports whether who leaves the line for a reason may come again:
@@ -228,7 +262,7 @@ func keepsPlace(err error) bool {
 
 // ask is what the gate is asked for the next attempt.
 func (c *call) ask() gate.Ask {
-	return gate.Ask{
+	ask := gate.Ask{
 		Key:          c.name,
 		Priority:     c.manners.priority,
 		Client:       c.manners.client,
@@ -243,8 +277,22 @@ func (c *call) ask() gate.Ask {
 		WaitForQuota: c.rules.WaitForQuota,
 		Waits:        c.waits,
 		Plan:         c.plan,
+		Reread:       c.home.reread(),
 		Started:      c.started,
+		Anyway:       c.anyway.Load,
 	}
+	if c.transport.OnWait != nil {
+		ask.Waiting = c.tellWait
+	}
+	if c.any {
+		ask.Elsewhere = c.elsewhere
+	}
+	for _, k := range c.choices {
+		if k.name != c.name {
+			ask.Others = append(ask.Others, k.name)
+		}
+	}
+	return ask
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed
@@ -279,22 +327,26 @@ func (c *call) handsBack(err error) bool {
 // unsent answers a request that did not get through the gate.
 func (c *call) unsent(err error) (*http.Response, error) {
 	refused, ok := errors.AsType[*gate.Refused](err)
-	switch {
-	case c.ctx.Err() != nil:
+	if c.ctx.Err() != nil {
 		c.logUnsent(statusClientLeft, err)
 		return nil, c.ctx.Err()
-	case c.handsBack(err):
+	}
+	var held *refusal // of the pause that it met
+	if ok && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
+		held = c.home.holding(c.name, time.Now())
+	}
+	switch {
+	case c.handsBack(err) && (c.last == nil || held == nil || c.lastOf == c.name):
 		if c.last != nil {
 			return c.last.response(c, true), nil
 		}
 		return c.trouble.unanswered()
+	case held != nil:
+		c.logUnsent(held.status, refused)
+		return held.rest(c, refused), nil
 	case !ok:
 		c.logUnsent(0, err)
 		return nil, fmt.Errorf("paceline: %w", err)
-	}
-	if held := c.home.holding(c.name, time.Now()); held != nil && (refused.Reason == gate.Pause || refused.Reason == gate.Quota) {
-		c.logUnsent(held.status, refused)
-		return held.rest(c, refused), nil
 	}
 	res := synthetic(c, refused)
 	c.logUnsent(res.StatusCode, refused)

@@ -54,21 +54,37 @@ func (o *observer) see(piece []byte) {
 }
 
 // end stops looking, and returns what has been seen.
-func (o *observer) end() (u dialect.Usage) {
+func (o *observer) end() bill {
 	if o == nil {
-		return u
+		return bill{}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.meter == nil {
-		return u
-	}
-	if o.plain != nil {
+	if o.meter != nil && o.plain != nil {
 		o.plain.stop()
 	}
-	u, _ = o.meter.Usage()
+	b := o.read()
 	o.meter = nil
-	return u
+	return b
+}
+
+// sofar is what has been seen so far, nothing once nobody looks any more.
+func (o *observer) sofar() bill {
+	if o == nil {
+		return bill{}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.read()
+}
+
+// read reads the meter.
+func (o *observer) read() (b bill) {
+	if o.meter != nil {
+		b.usage, b.told = o.meter.Usage()
+		b.produced = o.meter.Produced()
+	}
+	return b
 }
 
 // An unzipper decompresses what is written to it, piece by piece. The reader

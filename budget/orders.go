@@ -67,6 +67,7 @@ func (s *State) obey(o Orders) {
 	}
 	if o.Forget.After(s.Orders.Forget) {
 		s.Overload = Overload{}
+		s.Ratios = s.Ratios.since(o.Forget)
 	}
 	if o.Reread.After(s.Orders.Reread) {
 		s.Readings = slices.DeleteFunc(slices.Clone(s.Readings), func(r Reading) bool { return !r.Sent.After(o.Reread) })

@@ -20,6 +20,7 @@ type State struct {
 	Places   Places    `json:"places,omitzero"`
 	Overload Overload  `json:"overload,omitzero"`
 	Readings []Reading `json:"readings,omitempty"`
+	Ratios   Ratios    `json:"ratios,omitempty"`
 	Orders   Orders    `json:"orders,omitzero"`
 
 	// Ramp concerns the requests waiting in this process and is not shared.
@@ -167,5 +168,5 @@ type Ramp struct {
 
 // blank reports whether the state has learned nothing.
 func (s *State) blank() bool {
-	return s.Orders == Orders{} && s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0
+	return s.Orders == Orders{} && s.Episode.Changed.IsZero() && s.Factor.Value == 0 && s.Rate.PerSecond == 0 && s.Places.N == 0 && len(s.Readings) == 0 && len(s.Ratios) == 0
 }

@@ -93,6 +93,7 @@ func (s *State) sane(now time.Time) {
 		}
 	}
 	s.Readings = kept
+	s.Ratios = s.Ratios.sane(now)
 }
 
 // Merge joins what two processes know of one key: the longer pause, and of
@@ -120,6 +121,7 @@ func Merge(a, b State) State {
 			m.Readings[i] = r
 		}
 	}
+	m.Ratios = a.Ratios.merge(b.Ratios)
 	return m
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // An answer is one response taken apart, for the reader and for what a
@@ -26,14 +27,19 @@ type answer struct {
 // newAnswer takes a response apart.
 func newAnswer(h Head, body []byte) *answer {
 	a := &answer{Head: h, fields: newFields(h.Header), status: h.Status}
-	if len(body) > 0 {
-		a.fault = readFault(body)
-	}
-	a.refused = h.Status < 100 || h.Status >= 400
-	if !a.refused && h.Status >= 200 && a.fault.found {
-		a.refused, a.status = true, a.fault.status
+	switch {
+	case h.Status < 100 || h.Status >= 400:
+		a.refused, a.fault = true, readFault(body)
+	case h.Status < 300 && len(body) > 0:
+		if f, found := hiddenFault(h.Header.Get("Content-Type"), body); found {
+			a.refused, a.fault, a.status = true, f, f.status
+		}
 	}
 	if a.refused {
+		// Reasons that some put into a header: a sentence, an exception's name.
+		a.fault.text(a.fields.get("x-error-message"), maxDepth)
+		exception, _, _ := strings.Cut(a.fields.get("x-amzn-errortype"), ":")
+		a.fault.code(exception)
 		for name, value := range a.fault.headers {
 			// The real headers know better than copies in the body.
 			if len(a.fields[name]) == 0 {

@@ -45,18 +45,13 @@ func Secrets(h http.Header, u *url.URL) []string {
 // other headers by chance.
 const leastSecret = 8
 
-// keyHeader is the header for a key.
+// keyHeader is the header for a key: the dialect's, or that of whoever the
+// host's is, which an entry may well speak to in OpenAI's dialect.
 func (d *Dialect) keyHeader(u *url.URL, key string) string {
-	host := strings.ToLower(u.Hostname())
-	switch {
-	case d == Anthropic && strings.HasPrefix(key, "sk-ant-oat"):
-		return "Authorization" // a token of an account, not an API key
-	case d == Anthropic:
-		return "X-Api-Key"
-	case host == "generativelanguage.googleapis.com" && !strings.Contains(u.Path, "/openai/"):
-		return "X-Goog-Api-Key"
-	case strings.HasSuffix(host, ".azure.com"):
-		return "Api-Key"
+	for _, d := range []*Dialect{d, ByHost(u.Hostname())} {
+		if d != nil && d.KeyHeader != nil {
+			return d.KeyHeader(u, key)
+		}
 	}
 	return "Authorization"
 }
@@ -126,4 +121,19 @@ func HideKey(h http.Header, key string) {
 
 func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
+}
+
+// KeyOf returns the provider whose keys have the shape of key, nil where the
+// shape tells nothing: many providers give out keys that begin with sk- alone.
+func KeyOf(key string) *Dialect {
+	var of *Dialect
+	longest := 0
+	for _, d := range All {
+		for _, prefix := range d.KeyPrefixes {
+			if strings.HasPrefix(key, prefix) && len(prefix) > longest {
+				of, longest = d, len(prefix)
+			}
+		}
+	}
+	return of
 }

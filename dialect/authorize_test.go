@@ -28,6 +28,9 @@ func TestSetKeyScheme(t *testing.T) {
 		{"generic", "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent", "AIza1", "X-Goog-Api-Key", "AIza1"},
 		{"generic", "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions", "AIza1", "Authorization", "Bearer AIza1"},
 		{"openai", "https://mine.openai.azure.com/openai/deployments/g/chat/completions", "abc", "Api-Key", "abc"},
+		{"azure", "https://mine.openai.azure.com/openai/v1/responses", "eyJhbGciOi.a.b", "Authorization", "Bearer eyJhbGciOi.a.b"},
+		{"vertex", "https://l-aiplatform.googleapis.com/v1/x", "ya29.1", "Authorization", "Bearer ya29.1"},
+		{"github", "https://models.inference.ai.azure.com/chat/completions", "ghp_1", "Authorization", "Bearer ghp_1"},
 	} {
 		d, ok := dialect.ByName(tt.dialect)
 		if !ok {

@@ -14,10 +14,19 @@ type bucket struct {
 	resetSaid bool
 	// relative: it was told as a time, not as an instant.
 	relative bool
+	// after: the reset was told as a delay under a name of its own.
+	after bool
 	// garbled: a count was sent that is no number.
 	garbled bool
 	// long: the window is a day or more, also where Window cannot say so.
 	long bool
+	// told: the answer said how long the window is, also where Window has no name
+	// for it.
+	told bool
+	// plain: the name has no words for what is counted.
+	plain bool
+	// standard: from the IETF's fields.
+	standard bool
 	// firm: while the bucket is empty its reset outranks a shorter wait said
 	// elsewhere. A bucket that refills evenly is never firm.
 	firm bool
@@ -25,6 +34,20 @@ type bucket struct {
 
 // exhausted is true where the bucket was reported to have nothing left.
 func (b *bucket) exhausted() bool { return b.Snapshot.Empty() }
+
+// title names the bucket for people.
+func (b *bucket) title() string {
+	switch {
+	case b.Percent:
+		return "the plan's window " + brief(b.Scope)
+	case b.Window == Unknown:
+		return strings.ReplaceAll(b.Unit, "_", " ")
+	}
+	return strings.ReplaceAll(b.Unit, "_", " ") + " per " + b.Window
+}
+
+// evenly is true where some is there again long before all is.
+func (b *bucket) evenly() bool { return b.Recovery.Kind == FullAt || b.Recovery.Kind == Continuous }
 
 // settle turns the counts into a Snapshot. It is false where nothing usable is
 // left: -1 beside -1 is "not known", and the reset of such a bucket means
@@ -52,7 +75,38 @@ func (b *bucket) settle(h Head, kind Recovers) bool {
 	if b.resetSaid {
 		b.Recovery = Recovery{Kind: kind, At: h.Received.Add(b.reset), Relative: b.relative}
 	}
+	length := windowLength[b.Window]
+	switch {
+	case kind == Continuous && b.Limit != nil && length > 0:
+		b.Recovery.Kind, b.Recovery.PerSecond = Continuous, float64(*b.Limit)/length.Seconds()
+	case kind == Continuous && b.resetSaid:
+		b.Recovery.Kind = ResetAt
+	}
+	if b.resetSaid && b.reset == 0 && b.exhausted() && b.Recovery.Kind != Continuous {
+		b.Recovery.Kind = UnknownRecovery
+	}
 	return true
+}
+
+// windowLength is how long the windows are that always have one length.
+var windowLength = map[string]time.Duration{
+	Second: time.Second, Minute: time.Minute, Hour: time.Hour, Day: 24 * time.Hour,
+}
+
+// windowed gives the buckets whose names say no window the provider's.
+func windowed(buckets []bucket, requests, tokens string) []bucket {
+	for i := range buckets {
+		b := &buckets[i]
+		window := tokens
+		if b.Unit == Requests {
+			window = requests
+		}
+		if b.Window == Unknown && !b.told && window != "" {
+			b.Window, b.long = window, window == Day || window == Month
+			b.firm = b.firm || b.long
+		}
+	}
+	return buckets
 }
 
 // A span is a window's length under the schema's names.
@@ -133,7 +187,7 @@ func nameWindow(reported []bucket, n namedLimit) {
 // A bucketName is what a header's name says about its bucket.
 type bucketName struct {
 	unit, window, scope string
-	long                bool
+	told, long          bool
 }
 
 // parseBucketName reads the words after the family's prefix: "input-tokens",
@@ -158,6 +212,7 @@ func parseBucketName(suffix string) (bucketName, bool) {
 		case "input", "prompt", "output", "generated", "completion":
 			side = w
 		case "second", "minute", "min", "hour", "day", "month":
+			n.told = true
 			if i == 0 || !digits(words[i-1]) {
 				n.window = windowOf[w]
 			}
@@ -171,7 +226,7 @@ func parseBucketName(suffix string) (bucketName, bool) {
 	switch {
 	case tokens:
 		n.unit = unitOf(side, "tokens")
-	case requests, len(rest) == 0 && side == "":
+	case requests, side == "" && (len(rest) == 0 || len(rest) == 1 && rest[0] == "dynamic"):
 		n.unit = Requests
 	default:
 		return n, false

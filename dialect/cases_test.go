@@ -8,9 +8,9 @@ import (
 	"github.com/paceline-proxy/paceline/dialect/dialecttest"
 )
 
-// Each folder of cases is named after a provider and read by its dialect; a
-// provider nobody described yet is read by Generic, whose general rules these
-// cases keep honest.
+// each folder of cases is named after a dialect and holds answers as they
+// were captured, documented or made up. The dialect that the case's provider is
+// known under must be the folder's.
 func TestCases(t *testing.T) {
 	providers, err := os.ReadDir("testdata/cases")
 	if err != nil {
@@ -20,9 +20,16 @@ func TestCases(t *testing.T) {
 		t.Run(p.Name(), func(t *testing.T) {
 			d, ok := dialect.ByName(p.Name())
 			if !ok {
-				d = dialect.Generic
+				t.Fatal("no such dialect")
 			}
-			dialecttest.Run(t, d, os.DirFS("testdata/cases/"+p.Name()))
+			files := os.DirFS("testdata/cases/" + p.Name())
+			dialecttest.Run(t, d, files)
+			cases, _ := dialecttest.Load(files)
+			for _, c := range cases {
+				if other, ok := dialect.ByName(c.Provider); ok && other != d {
+					t.Errorf("%s: %s is read by %s", c.Name, c.Provider, other.Name)
+				}
+			}
 		})
 	}
 }

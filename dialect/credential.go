@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// usualCredential looks where API keys usually are. A bearer token that is a
-// JWT is replaced every hour or so: its issuer and subject stay.
+// usualCredential looks where API keys usually are. What is replaced by the
+// hour, or differs from request to request, has something in it that stays: a
+// JWT its issuer and subject, a signature of AWS the id of its key.
 func usualCredential(h http.Header, u *url.URL) string {
 	if scheme, token, found := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " "); found {
 		token = strings.TrimSpace(token)
@@ -17,6 +18,9 @@ func usualCredential(h http.Header, u *url.URL) string {
 			if who, ok := jwtIdentity(token); ok {
 				return who
 			}
+		}
+		if id, ok := signingKey(scheme, token); ok {
+			return id
 		}
 		if token != "" {
 			return token
@@ -29,10 +33,34 @@ func usualCredential(h http.Header, u *url.URL) string {
 			return key
 		}
 	}
-	if u != nil {
-		return u.Query().Get("key")
+	if u != nil && u.RawQuery != "" {
+		q := u.Query()
+		if id, _, found := strings.Cut(q.Get("X-Amz-Credential"), "/"); found {
+			return id
+		}
+		return q.Get("key")
 	}
 	return ""
+}
+
+// bearer is the token of Authorization, empty where there is none.
+func bearer(h http.Header) string {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// signingKey is the id of the key that signs a request to AWS:
+// AWS4-HMAC-SHA256 Credential=ID/20260101/us-east-1/bedrock/aws4_request, ….
+func signingKey(scheme, token string) (string, bool) {
+	if !strings.HasPrefix(strings.ToUpper(scheme), "AWS4-") {
+		return "", false
+	}
+	_, id, found := strings.Cut(token, "Credential=")
+	id, _, scoped := strings.Cut(id, "/")
+	return id, found && scoped && id != ""
 }
 
 // maxToken bounds the tokens that are taken apart.

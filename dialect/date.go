@@ -14,6 +14,7 @@ var dateForms = []string{
 	"Monday, 2-Jan-06 15:04:05 GMT",
 	"Monday, 2-Jan-06 15:04:05 -0700",
 	time.ANSIC,
+	"Mon Jan 02 2006 15:04:05 GMT-0700", // JavaScript's
 	time.RFC3339,
 	"2006-01-02T15:04:05",
 	"2006-01-02 15:04:05Z07:00",
@@ -23,8 +24,12 @@ var dateForms = []string{
 // parseDate reads the three HTTP forms, also with a one-digit day or a numeric
 // zone, and RFC 3339 with or without a zone. No zone is UTC.
 func parseDate(s string) (time.Time, bool) {
-	if len(s) < len("2006-01-02 15:04:05") || len(s) > 48 || !strings.ContainsRune(s, ':') {
+	if len(s) < len("2006-01-02 15:04:05") || len(s) > 80 || !strings.ContainsRune(s, ':') {
 		return time.Time{}, false
+	}
+	// JavaScript says its zone twice.
+	if before, zone, found := strings.Cut(s, " ("); found && strings.HasSuffix(zone, ")") {
+		s = before
 	}
 	for _, form := range dateForms {
 		if t, err := time.Parse(form, s); err == nil {

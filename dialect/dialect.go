@@ -17,7 +17,13 @@ import (
 type Dialect struct {
 	// Name as the configuration writes it: "openai".
 	Name string
-	// Hosts whose requests speak this dialect when nobody says otherwise.
+	// BaseURL is where the provider is reached; with it, there is a built-in
+	// entry of this name.
+	BaseURL string
+	// Names are others that people write for it: "azure-openai".
+	Names []string
+	// Hosts whose requests speak this dialect when nobody says otherwise: a name,
+	// ".domain" for those below it, or one with a star for a part.
 	Hosts []string
 	// Reports is true where ordinary answers carry budgets.
 	Reports bool
@@ -34,7 +40,38 @@ type Dialect struct {
 	// empty where there is none. It is a secret: hash it before it leaves the
 	// process. nil: an API key in one of the usual places.
 	Credential func(h http.Header, u *url.URL) string
+	// KeyHeader returns the header that an API key goes in, for a URL. nil: the
+	// bearer token of Authorization.
+	KeyHeader func(u *url.URL, key string) string
+	// KeyVariables are the environment variables that its keys are kept in by
+	// custom. nil: NAME_API_KEY.
+	KeyVariables []string
+	// ChatPath is where chat completions are asked for below the base URL, empty
+	// for /v1/chat/completions; and MaxTokens the field that bounds an answer
+	// there, empty for max_tokens.
+	ChatPath, MaxTokens string
+	// KeyPrefixes are the beginnings by which its keys tell whose they are.
+	KeyPrefixes []string
+	// API is whose API it is, and so in whose shape its clients expect errors.
+	API API
+	// Tells is a line for the documentation: what is read in its answers.
+	Tells string
+	// Metering is what its limits are counted per, and how it charges.
+	Metering Metering
+	// Account returns whom the provider says that it meters, from an answer's
+	// headers, empty where they do not say. nil: it is never told.
+	Account func(h http.Header) string
 }
+
+// An API is one that several providers speak.
+type API int
+
+// The APIs that differ in the shape of their errors.
+const (
+	OpenAIAPI API = iota
+	AnthropicAPI
+	GeminiAPI
+)
 
 // A Head is what is known of a response when its headers have arrived.
 type Head struct {
@@ -124,6 +161,13 @@ type Snapshot struct {
 	Recovery  Recovery `json:"recovery"`
 	// Rounding is how far off Remaining may be because the provider rounds.
 	Rounding int64 `json:"rounding,omitempty"`
+	// Percent is true where only the part that is spent is told, as of a
+	// subscription's windows: Unit is a stand-in then, and the bucket gives no
+	// floor and no spacing. Remaining is 0 where the window refuses or all of it
+	// is spent, else nil.
+	Percent bool `json:"percent,omitempty"`
+	// Used is that part, from 0; above 1 it is overdrawn. nil is not said.
+	Used *float64 `json:"used,omitempty"`
 }
 
 // Empty reports whether the snapshot says nothing is left.
@@ -132,7 +176,9 @@ func (s Snapshot) Empty() bool { return s.Remaining != nil && *s.Remaining <= 0 
 // A Recovery is how a bucket fills again.
 type Recovery struct {
 	Kind Recovers `json:"kind,omitempty"`
-	// At is the instant of a FullAt or StepAt, on our clock.
+	// At is the instant of a FullAt, StepAt or ResetAt, on our clock. Beside a
+	// rate it is the reset that was told as well. It may stand beside an unknown
+	// kind: a reset of "now" under an empty bucket was told, and proves nothing.
 	At time.Time `json:"at,omitzero"`
 	// Relative is true where At was told as a time from when the answer was
 	// made, which may be long before its head came.
@@ -175,8 +221,17 @@ type Demand struct {
 	// Input and Output are tokens: an uncalibrated estimate of the input, and
 	// what the request lets the answer grow to (0: not said).
 	Input, Output int
-	// Reserves is true where the provider charges Output at admission.
-	Reserves bool
+	// Later is true for a request of a conversation that has begun: an answer of
+	// the model's, or a reference to one, is in it.
+	Later bool
+	// Conversation is what keeps the requests of one conversation together, as
+	// the client says it: a key of the provider's cache, or who asks. Empty
+	// where the client does not say.
+	Conversation string
+	// Account is whose request it is, where its credential is a token that is
+	// replaced and only the body says whose it is. It stands in for what is stable
+	// in the credential, and is as secret.
+	Account string
 }
 
 // A Usage is what an answer said it cost, in tokens. CachedInput is the part of

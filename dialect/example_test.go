@@ -50,6 +50,15 @@ func ExampleDialect_DemandOf() {
 	req := httptest.NewRequest("POST", "https://api.anthropic.com/v1/messages", strings.NewReader(body))
 
 	d := dialect.Anthropic.DemandOf(req, []byte(body))
-	fmt.Println(d.Model, d.Stream, d.Input, d.Output, d.Reserves)
-	// Output: claude-x true 16 1024 false
+	fmt.Println(d.Model, d.Stream, d.Input, d.Output)
+	// Output: claude-x true 16 1024
+}
+
+// What an answer cost counts in its provider's buckets as that provider says:
+// what Anthropic reads from its cache is free.
+func ExampleDialect_Charged() {
+	u := dialect.Usage{Input: 20_000, CachedInput: 19_000, Output: 300}
+	_, input, output := dialect.Anthropic.Charged(u)
+	fmt.Println(input, output)
+	// Output: 1000 300
 }

@@ -27,6 +27,7 @@ func familyBuckets(a *answer, prefixes []string) []bucket {
 		if b == nil {
 			b = &bucket{}
 			b.Unit, b.Window, b.Scope, b.long = n.unit, n.window, n.scope, n.long
+			b.told, b.plain = n.told, suffix == ""
 			b.firm = n.long
 			if groups == nil {
 				groups = make(map[string]*bucket)
@@ -56,8 +57,8 @@ func splitName(name string, prefixes []string) (part, suffix string, ok bool) {
 		}
 		first, after, _ := strings.Cut(rest, "-")
 		if slices.Contains(parts, first) {
-			if first == "reset" && after == "after" {
-				after = ""
+			if rest, relative := strings.CutPrefix(after+"-", "after-"); relative && first == "reset" {
+				return "reset-after", strings.TrimSuffix(rest, "-"), true
 			}
 			return first, after, true
 		}
@@ -75,24 +76,35 @@ func (b *bucket) take(part string, lines []string, now time.Time) {
 	switch part {
 	case "limit":
 		c, window := readLimitLines(lines)
-		b.limit, b.garbled = c, b.garbled || !c.said
+		// Two names of one bucket are two opinions: the tighter one binds.
+		if !b.limit.said || c.said && c.n < b.limit.n {
+			b.limit = c
+		}
+		b.garbled = b.garbled || !c.said
 		if window.name != "" {
-			b.Window, b.long = window.name, window.long
+			b.Window, b.long, b.told = window.name, window.long, true
 		}
 	case "remaining":
 		c := smallest(lines)
-		b.remaining, b.garbled = c, b.garbled || !c.said
+		if !b.remaining.said || c.said && c.n < b.remaining.n {
+			b.remaining = c
+		}
+		b.garbled = b.garbled || !c.said
 	case "reset":
-		d, ok := parseRetryAfter(lines, now, time.Second)
-		if ok && (!b.resetSaid || d > b.reset) {
+		// A delay beside it is right whatever the clocks say.
+		if d, ok := parseRetryAfter(lines, now, time.Second); ok && !b.after && (!b.resetSaid || d > b.reset) {
 			b.reset, b.resetSaid = d, true
 			later, _ := parseRetryAfter(lines, now.Add(time.Hour), time.Second)
 			b.relative = later == d
 		}
+	case "reset-after":
+		if d, ok := parseRetryAfter(lines, now, time.Second); ok {
+			b.reset, b.resetSaid, b.after, b.relative = d, true, true, true
+		}
 	case "renewalperiod":
 		if c := smallest(lines); c.said {
 			if w := seconds(c.n); w.name != "" {
-				b.Window, b.long = w.name, w.long
+				b.Window, b.long, b.told = w.name, w.long, true
 			}
 		}
 	}

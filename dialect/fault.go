@@ -12,12 +12,12 @@ import (
 // A fault is what a refusal's body says, whatever shape its error has: an
 // object, a string, a list, one inside a string, one inside an event.
 type fault struct {
-	// found is true where the body holds an error at all.
-	found bool
 	// status is an HTTP status given in the body, 0 where none is.
 	status int
 	// codes are the machine codes, as [plainCode] writes them.
 	codes []string
+	// spelled is how the answer writes a code, for people.
+	spelled map[string]string
 	// texts are the sentences meant for people, bounded.
 	texts []string
 	// hints are body fields that name a wait, under lower-case names.
@@ -40,22 +40,20 @@ const (
 	maxDepth = 8
 )
 
-// readFault finds the error in a body. A body that is cut or is not JSON has
-// no codes: nothing is matched out of its pieces. Plain text is one sentence,
-// HTML is nothing.
+// readFault takes the error out of a refusal's body. A body that is cut or is
+// not JSON has no codes: nothing is matched out of its pieces. Plain text is one
+// sentence, HTML is nothing.
 func readFault(body []byte) fault {
 	var f fault
-	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
+	body = trimBody(body)
 	switch {
 	case len(body) == 0 || len(body) > maxBody || body[0] == '<':
 		return f
 	case body[0] == '{' || body[0] == '[':
 		f.json(body, 0)
 	case isEventStream(body):
-		for data := range events(body) {
-			if f.json(data, 0); f.found {
-				break
-			}
+		for e := range events(body) {
+			f.json(e.data, 0)
 		}
 	default:
 		var s string
@@ -68,6 +66,10 @@ func readFault(body []byte) fault {
 	return f
 }
 
+func trimBody(body []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
+}
+
 // json reads one document into the fault.
 func (f *fault) json(doc []byte, depth int) {
 	d := json.NewDecoder(bytes.NewReader(doc))
@@ -76,51 +78,8 @@ func (f *fault) json(doc []byte, depth int) {
 	if d.Decode(&v) != nil {
 		return
 	}
-	if list, ok := v.([]any); ok {
-		// Google's streams put the error into a list.
-		for _, item := range list {
-			f.root(item, depth)
-		}
-		return
-	}
-	f.root(v, depth)
-}
-
-// root reads a document's outermost object, which holds the error or is it.
-func (f *fault) root(v any, depth int) {
-	o, ok := v.(map[string]any)
-	if !ok {
-		return
-	}
-	for name, v := range o {
-		switch strings.ToLower(name) {
-		case "error":
-			f.found = f.found || !empty(v)
-		case "response":
-			if r, ok := v.(map[string]any); ok && !empty(r["error"]) {
-				f.found = true
-			}
-		case "type":
-			f.found = f.found || v == "error"
-		}
-	}
-	f.object(o, depth)
-}
-
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case bool:
-		return !v
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
+	// Google's streams put the error into a list.
+	f.inside(v, depth)
 }
 
 // object takes what it knows out of one object and those inside it. Names are
@@ -197,8 +156,16 @@ func (f *fault) code(s string) {
 	if n, err := strconv.Atoi(s); err == nil && n >= 400 && n <= 599 && digits(s) && f.status == 0 {
 		f.status = n
 	}
-	if s = plainCode(s); s != "" && len(f.codes) < maxCodes {
-		f.codes = append(f.codes, s)
+	plain := plainCode(s)
+	if plain == "" || len(f.codes) >= maxCodes {
+		return
+	}
+	f.codes = append(f.codes, plain)
+	if f.spelled == nil {
+		f.spelled = make(map[string]string)
+	}
+	if f.spelled[plain] == "" {
+		f.spelled[plain] = brief(s)
 	}
 }
 

@@ -131,3 +131,42 @@ func FuzzTopLevel(f *testing.F) {
 		}
 	})
 }
+
+// FuzzNames takes anything for a header's name, a code or a host's metric.
+func FuzzNames(f *testing.F) {
+	for _, s := range []string{"x-ratelimit-limit-input-tokens-10-second", "x-ratelimit-reset-after-requests", "ratelimitbysize-remaining-month", "com.amazonaws#ThrottlingException"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if part, suffix, ok := splitName(s, familyPrefixes); ok {
+			if n, ok := parseBucketName(suffix); ok && (n.unit == "" || n.window == "" || part == "") {
+				t.Errorf("%q is %+v", s, n)
+			}
+		}
+		if v, ok := judgeCode(plainCode(s)); ok && v.class == "" {
+			t.Errorf("%q has no class", s)
+		}
+	})
+}
+
+// FuzzOwn takes anything for the values of the headers that one provider alone
+// sends.
+func FuzzOwn(f *testing.F) {
+	for _, s := range []string{"42.5", "101", "NaN", "brd; error=x; details=\"client_10100 y\"", "client_10100", "rejected", "five_hour", "1791118800"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var b bucket
+		b.takeUsed(s, 100)
+		if b.Used != nil && !(*b.Used >= 0 && *b.Used <= mostUsed) {
+			t.Errorf("%q is %v used", s, *b.Used)
+		}
+		for _, d := range All {
+			for _, status := range []int{200, 429} {
+				r := d.ReadHead(answerTo(status, "X-Brd-Err-Code", s, "Proxy-Status", s, "X-Codex-A-Used-Percent", s, "X-Codex-A-Reset-At", s, "X-Codex-A-Window-Minutes", s,
+					"Anthropic-Ratelimit-Unified-Status", s, "Anthropic-Ratelimit-Unified-Representative-Claim", s, "Anthropic-Ratelimit-Unified-5h-Utilization", s, "X-Ratelimit-Type", s, "X-Ratelimit-Resource", s), nil)
+				promised(t, s, r.Wait, r.Told)
+			}
+		}
+	})
+}

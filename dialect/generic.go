@@ -4,7 +4,8 @@ package dialect
 // alone do not tell a window, and nothing is assumed about how a bucket fills.
 var Generic = &Dialect{
 	Name:    "generic",
+	Names:   []string{"ietf"},
 	Reports: true,
 	Read:    reader{}.read,
-	Demand:  estimate,
+	Tells:   "what everybody means by the same words: `x-ratelimit-*` and its relatives, IETF fields, Google's details",
 }

@@ -1,6 +1,10 @@
 package dialect
 
-import "strings"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
 
 // google is what Google's error details say, in any answer that has them:
 // gateways pass Gemini's bodies on under their own names.
@@ -100,4 +104,36 @@ func spaced(s string) string {
 		b.WriteByte(c)
 	}
 	return b.String()
+}
+
+const (
+	googleKey   = "AIza"  // begins API keys
+	googleToken = "ya29." // begins OAuth tokens, which are replaced by the hour
+)
+
+// googleCredential is the key, or for a token, in which nothing stays, the
+// project that is metered and where.
+func googleCredential(h http.Header, u *url.URL) string {
+	if !strings.HasPrefix(bearer(h), googleToken) {
+		return usualCredential(h, u)
+	}
+	if u != nil {
+		if _, rest, found := strings.Cut(u.Path, "/projects/"); found {
+			project, rest, _ := strings.Cut(rest, "/")
+			location, _, _ := strings.Cut(strings.TrimPrefix(rest, "locations/"), "/")
+			return "google\x00" + project + "\x00" + location
+		}
+	}
+	if project := strings.TrimSpace(h.Get("X-Goog-User-Project")); project != "" {
+		return "google\x00" + project
+	}
+	return usualCredential(h, u)
+}
+
+// googleKeyHeader: a key has a header of its own, a token has not.
+func googleKeyHeader(_ *url.URL, key string) string {
+	if strings.HasPrefix(key, googleToken) {
+		return "Authorization"
+	}
+	return "X-Goog-Api-Key"
 }

@@ -75,7 +75,7 @@ func ietfBucket(a *answer, item, policy ietfItem) (b bucket, kind string) {
 	case "tokens":
 		b.Unit = Tokens
 	}
-	b.Window = Unknown
+	b.Window, b.standard = Unknown, true
 	if w, said, _ := policy.number("w"); said {
 		if s := seconds(w); s.name != "" {
 			b.Window, b.long = s.name, s.long
@@ -91,7 +91,7 @@ func ietfBucket(a *answer, item, policy ietfItem) (b bucket, kind string) {
 	b.remaining = count{n: r, said: said}
 	if t, said, _ := item.number("t"); said {
 		if d, ok := believable(time.Duration(min(t, 1<<33)) * time.Second); ok {
-			b.reset, b.resetSaid = d, true
+			b.reset, b.resetSaid, b.relative = d, true, true
 		}
 	}
 	return b, kind

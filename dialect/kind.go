@@ -20,12 +20,15 @@ var inferencePaths = []string{
 // inferenceVerbs follow a colon in Google's paths.
 var inferenceVerbs = []string{
 	"generateContent", "streamGenerateContent", "embedContent",
-	"batchEmbedContents", "predict", "rawPredict", "streamRawPredict", "generateAnswer",
+	"batchEmbedContents", "predict", "rawPredict", "streamRawPredict", "serverStreamingPredict", "generateAnswer",
+	"predictLongRunning",
 }
 
 // healthPaths are the ends of paths that only ask whether a server is there and
 // what it has.
-var healthPaths = []string{"/health", "/healthz", "/livez", "/readyz", "/ping", "/api/version", "/api/tags"}
+var healthPaths = []string{"/health", "/healthz", "/livez", "/readyz", "/ping", "/api/version", "/api/tags",
+	"/health/liveliness", "/health/liveness", "/health/readiness", "/v1/health/ready",
+}
 
 // usualKind tells a request's kind by its method and the paths that most
 // providers share.
@@ -44,11 +47,11 @@ func usualKind(r *http.Request) Kind {
 		if strings.Contains(path, "/threads/") {
 			return Other
 		}
-		if slices.ContainsFunc(inferencePaths, func(end string) bool { return strings.HasSuffix(path, end) }) {
+		if endsIn(path, inferencePaths) {
 			return Inference
 		}
 	case http.MethodGet, http.MethodHead, "":
-		if slices.ContainsFunc(healthPaths, func(end string) bool { return strings.HasSuffix(path, end) }) {
+		if endsIn(path, healthPaths) {
 			return Catalog
 		}
 		if at := strings.LastIndex(path+"/", "/models/"); at >= 0 {
@@ -59,4 +62,28 @@ func usualKind(r *http.Request) Kind {
 		}
 	}
 	return Other
+}
+
+// kindBy is the usual kind, with more ends of paths that generate something when
+// they are posted to, and that tell what there is when they are got.
+func kindBy(posted, got []string) func(*http.Request) Kind {
+	return func(r *http.Request) Kind {
+		switch {
+		case r != nil && r.URL != nil && r.Method == http.MethodPost && endsIn(r.URL.Path, posted):
+			return Inference
+		case getsEndingIn(r, got...):
+			return Catalog
+		}
+		return usualKind(r)
+	}
+}
+
+// getsEndingIn is true for a request that gets a path with one of the ends.
+func getsEndingIn(r *http.Request, ends ...string) bool {
+	return r != nil && r.URL != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && endsIn(r.URL.Path, ends)
+}
+
+func endsIn(path string, ends []string) bool {
+	path = strings.TrimRight(path, "/")
+	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) })
 }

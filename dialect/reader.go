@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,19 +13,32 @@ type reader struct {
 	// judge decides a class where the provider has words or codes of its own;
 	// false leaves it to the shared rules.
 	judge func(*answer) (class Class, why string, ok bool)
-	// budgets reads the provider's own headers. nil: the common families.
-	budgets func(*answer) []bucket
+	// hidden tells a refusal under a status of success by the provider's headers.
+	hidden func(*answer) bool
+	// budgets adds what the provider's own headers tell to what the common ones
+	// tell, and may know more of these.
+	budgets func(a *answer, common []bucket) []bucket
+	// requests and tokens are the windows of buckets whose names say none.
+	requests, tokens string
 	// recovery is how the provider's buckets fill. "": not known.
 	recovery Recovers
+	// fixed: the windows behind its IETF fields turn as a whole, so that t is when
+	// all is there again, not when there is more.
+	fixed bool
+	// waits are headers of its own that state a wait in seconds.
+	waits []string
+	// concurrent: a refusal for a rate is about requests that run at once.
+	concurrent bool
 }
 
 // read is a Dialect's Read.
 func (p reader) read(h Head, body []byte) Reading {
 	a := newAnswer(h, body)
+	a.refused = a.refused || p.hidden != nil && p.hidden(a)
 	buckets, concurrent := p.buckets(a)
 	var r Reading
 	if !a.refused {
-		r.Class, r.Why = OK, "status"
+		r.Class, r.Why = OK, fmt.Sprintf("status %d", a.status)
 		r.Buckets = snapshots(buckets)
 		return r
 	}
@@ -34,8 +48,9 @@ func (p reader) read(h Head, body []byte) Reading {
 	r.Class, r.Concurrent, r.Why = p.class(a)
 	limited := r.Class == RateLimited || r.Class == QuotaExhausted
 	if r.Class == RateLimited {
-		r.Concurrent = r.Concurrent || concurrent || a.namesConcurrency()
-		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge)
+		r.Concurrent = r.Concurrent || concurrent || p.concurrent || a.namesConcurrency()
+		r.TooLarge = a.status == 413 || slices.ContainsFunc(a.said, refusedLimit.tooLarge) ||
+			a.says("request too large")
 	}
 	if r.Class == RateLimited && !r.TooLarge {
 		if why, long := a.longWindow(buckets); long && !r.Concurrent {
@@ -47,6 +62,7 @@ func (p reader) read(h Head, body []byte) Reading {
 	}
 	if r.Class == RateLimited && r.Told && r.Wait >= time.Hour && !r.Concurrent && !a.namesShort() {
 		r.Class = QuotaExhausted
+		r.Why += ", an hour or more"
 	}
 	r.Named = limited && (a.namesLimit() || anyExhausted(buckets))
 	r.Buckets = snapshots(buckets)
@@ -55,10 +71,9 @@ func (p reader) read(h Head, body []byte) Reading {
 
 // buckets are all budgets in the headers: the provider's and the IETF's.
 func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
+	out = windowed(familyBuckets(a, familyPrefixes), p.requests, p.tokens)
 	if p.budgets != nil {
-		out = p.budgets(a)
-	} else {
-		out = familyBuckets(a, familyPrefixes)
+		out = p.budgets(a, out)
 	}
 	kind := p.recovery
 	if kind == UnknownRecovery {
@@ -66,8 +81,11 @@ func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
 	}
 	out = settled(a, out, kind)
 	standard, concurrent := ietfBuckets(a)
-	// t is when there is more, not when there is all.
-	return append(out, settled(a, standard, ResetAt)...), concurrent
+	kind = ResetAt
+	if p.fixed {
+		kind = StepAt
+	}
+	return append(out, settled(a, standard, kind)...), concurrent
 }
 
 func settled(a *answer, in []bucket, kind Recovers) []bucket {
@@ -111,34 +129,44 @@ func (p reader) class(a *answer) (class Class, concurrent bool, why string) {
 			return class, false, why
 		}
 	}
+	status := fmt.Sprintf("status %d", a.status)
+	switch {
+	case a.Status < 100:
+		status = "no answer came"
+	case a.status == 0:
+		status = "an error of no known kind in place of an answer"
+	}
 	v, code := judgeCodes(a.fault.codes)
+	// An error under a status of success has none of its own.
+	hidden := a.status == 0 && a.Status >= 100
+	says := "code " + a.fault.spelled[code]
 	switch {
 	case a.status == 402:
-		return Billing, false, "status 402"
+		return Billing, false, status
 	case code == "slowdown" && a.status >= 500:
-		return Overloaded, false, "code slowdown"
+		return Overloaded, false, says
 	case code != "" && v.class == Unavailable && (a.status == 429 || a.status == 0):
 		if strings.HasPrefix(code, "modelnotready") || a.status == 0 {
-			return Unavailable, false, "code " + code
+			return Unavailable, false, says
 		}
 	case code != "" && v.class != Unavailable && !vague(code, v, a.status):
-		return v.class, v.concurrent, "code " + code
+		return v.class, v.concurrent, says
 	}
 	switch {
 	case a.status == 529, a.status == 498:
-		return Overloaded, false, "status"
-	case (a.status == 429 || a.status >= 500) && a.says(busyWords...):
-		return Overloaded, false, "message"
+		return Overloaded, false, status
+	case (a.status == 429 || a.status >= 500 || hidden) && a.says(busyWords...):
+		return Overloaded, false, "its message says that the provider is full"
 	case a.status == 429:
-		return RateLimited, v.concurrent, "status 429"
-	case (a.status == 403 || a.status == 0 && a.Status != 0) && a.says(rateWords...):
-		return RateLimited, v.concurrent, "message"
+		return RateLimited, v.concurrent, status
+	case (a.status == 403 || hidden) && a.says(rateWords...):
+		return RateLimited, v.concurrent, "its message names a rate limit"
 	case a.status == 403 && a.fields.get("x-ratelimit-remaining") == "0":
-		return RateLimited, v.concurrent, "x-ratelimit-remaining"
+		return RateLimited, v.concurrent, "status 403 with X-Ratelimit-Remaining: 0"
 	case a.status >= 500 || a.Status < 100:
-		return Unavailable, false, "status"
+		return Unavailable, false, status
 	}
-	return Rejected, false, "status"
+	return Rejected, false, status
 }
 
 // vague is true for a code that says less than the status beside it: Google's

@@ -151,14 +151,3 @@ func TestAnthropicRounding(t *testing.T) {
 		}
 	}
 }
-
-func TestByHost(t *testing.T) {
-	for host, want := range map[string]*Dialect{
-		"api.openai.com": OpenAI, "API.OpenAI.com:443": OpenAI, "eu.api.openai.com": OpenAI,
-		"api.anthropic.com.": Anthropic, "evilapi.openai.com": Generic, "localhost:8080": Generic, "": Generic, "[::1]:80": Generic,
-	} {
-		if got := ByHost(host); got != want {
-			t.Errorf("%q is %s", host, got.Name)
-		}
-	}
-}

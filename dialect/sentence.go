@@ -23,7 +23,7 @@ func (n namedLimit) refused(limit count) bucket {
 }
 
 var (
-	perWindow = regexp.MustCompile(`\bper\s+(?:1\s+)?(second|sec|minute|min|hour|day|week|month)\b`)
+	perWindow = regexp.MustCompile(`(?:\bper\s+|\s/\s*|(?:^|\s)[0-9][0-9,]*/)(?:1\s+)?(second|sec|minute|min|hour|day|week|month)\b`)
 	everyWord = regexp.MustCompile(`\b(daily|weekly|monthly|hourly)\b`)
 	initials  = regexp.MustCompile(`\b(i|o)?(r|t)p(s|m|h|d)\b`)
 	unitWord  = regexp.MustCompile(`\b(?:(input|prompt|output|completion|generated)\s+)?(tokens?|requests?|queries|calls)\b`)
@@ -95,7 +95,7 @@ type refusedLimit struct {
 }
 
 var (
-	limitWord     = regexp.MustCompile(`\blimit:?\s+([0-9][0-9,]*)`)
+	limitWord     = regexp.MustCompile(`\b(?:limit:?|limited to)\s+([0-9][0-9,]*)`)
 	usedWord      = regexp.MustCompile(`\b(?:used|current):?\s+([0-9][0-9,]*)`)
 	requestedWord = regexp.MustCompile(`\brequested:?\s+([0-9][0-9,]*)`)
 	// "Rate limit of 50 per 86400s exceeded"

@@ -58,21 +58,22 @@ func unifiedBudgets(a *answer) []bucket {
 	var out []bucket
 	anyEmpty := false
 	for _, window := range windows {
-		b := unifiedBucket(window)
+		b := planBucket("unified " + window)
+		b.long = window != "5h"
+		b.takeUsed(a.fields.get(unifiedPrefix+window+"-utilization"), 1)
 		status := a.fields.get(unifiedPrefix + window + "-status")
 		b.takeReset(a, window+"-reset")
-		if strings.EqualFold(status, "rejected") || spent(a.fields.get(unifiedPrefix+window+"-utilization")) ||
-			refusedAll && window == claimed {
+		if strings.EqualFold(status, "rejected") || refusedAll && window == claimed {
 			b.remaining = count{said: true}
-			anyEmpty = true
 		}
+		anyEmpty = anyEmpty || b.remaining.said
 		if !b.resetSaid && window == claimed {
 			b.takeReset(a, "reset")
 		}
 		out = append(out, b)
 	}
 	if refusedAll && !anyEmpty {
-		b := unifiedBucket("plan")
+		b := planBucket("unified plan")
 		b.remaining = count{said: true}
 		b.takeReset(a, "reset")
 		out = append(out, b)
@@ -80,12 +81,12 @@ func unifiedBudgets(a *answer) []bucket {
 	return out
 }
 
-func unifiedBucket(window string) bucket {
-	var b bucket
-	b.Unit, b.Window, b.Scope = Tokens, Unknown, "unified "+window
+// planBucket is a window of a subscription. Its reset outranks shorter waits while
+// it is empty.
+func planBucket(scope string) bucket {
+	b := bucket{firm: true, long: true}
+	b.Unit, b.Window, b.Scope, b.Percent = Tokens, Unknown, scope, true
 	b.Recovery.Kind = ResetAt
-	b.firm = true
-	b.long = window != "5h"
 	return b
 }
 
@@ -93,11 +94,21 @@ func (b *bucket) takeReset(a *answer, part string) {
 	b.reset, b.resetSaid = parseRetryAfter(a.fields[unifiedPrefix+part], a.now(), time.Second)
 }
 
-// spent is true for a utilization of 1 and more.
-func spent(utilization string) bool {
-	if _, _, ok := decimal(utilization); !ok {
-		return false
+// mostUsed is more than any window is overdrawn: beyond it is some other number.
+const mostUsed = 10
+
+// takeUsed reads the part that is spent, told in parts of whole. All of it spent
+// leaves nothing.
+func (b *bucket) takeUsed(s string, whole float64) {
+	if _, _, ok := decimal(s); !ok || len(s) > 32 {
+		return
 	}
-	f, err := strconv.ParseFloat(utilization, 64)
-	return err == nil && f >= 1
+	used, err := strconv.ParseFloat(s, 64)
+	if used /= whole; err != nil || used > mostUsed {
+		return
+	}
+	b.Used = &used
+	if used >= 1 {
+		b.remaining = count{said: true}
+	}
 }

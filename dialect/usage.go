@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 )
@@ -9,58 +8,101 @@ import (
 // A Meter looks on while an answer passes and finds what it says that it cost.
 // It is given the body as it comes, in pieces of any size, keeps a few
 // kilobytes at most, and ends with what it has found where it makes no sense of
-// the rest.
+// the rest. It may be asked at any time.
 type Meter struct {
-	events bool // the body is server-sent events: one document after another
-	lines  lineReader
-	doc    usageReader
-	usage  Usage
-	found  bool
+	split splitter // nil where the body is one document
+	doc   usageReader
+	usage Usage
+	told  bool
 }
 
-// MeterOf returns a meter for an answer with this head, nil where its body is
-// not of a kind that tells.
+// A splitter takes the documents out of a stream: it hands on their parts, and
+// says where each ends.
+type splitter interface {
+	read(piece []byte, part func([]byte), end func())
+}
+
+// MeterOf returns a meter for an answer with this head, nil where neither the
+// head nor a body of its kind tells what it cost.
 func MeterOf(status int, h http.Header) *Meter {
 	if status != http.StatusOK {
 		return nil
 	}
+	m := &Meter{}
+	m.take(usageIn(h))
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "application/json":
-		return &Meter{}
 	case "text/event-stream":
-		return &Meter{events: true}
+		m.split = &eventLines{}
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json":
+		m.split = jsonLines{}
+	case "application/vnd.amazon.eventstream":
+		m.split = &awsFrames{}
+	default:
+		if !m.told {
+			return nil
+		}
+		m.split = nothing{}
 	}
-	return nil
+	return m
+}
+
+// usageIn is what headers tell: those of Bedrock's own API, and of text
+// generation servers.
+func usageIn(h http.Header) (u Usage, told bool) {
+	for _, f := range []struct {
+		name  string
+		to    *int
+		apart bool
+	}{
+		{"X-Amzn-Bedrock-Input-Token-Count", &u.Input, false},
+		{"X-Amzn-Bedrock-Output-Token-Count", &u.Output, false},
+		{"X-Amzn-Bedrock-Cache-Read-Input-Token-Count", &u.CachedInput, true},
+		{"X-Amzn-Bedrock-Cache-Write-Input-Token-Count", &u.CacheWrites, true},
+		{"X-Prompt-Tokens", &u.Input, false},
+		{"X-Generated-Tokens", &u.Output, false},
+	} {
+		if n, ok := raw(h.Get(f.name)).tokens(); ok {
+			*f.to = n
+			told = true
+			if f.apart {
+				u.Input += n
+			}
+		}
+	}
+	return u, told
 }
 
 // Write looks at the next piece of the body. It keeps nothing of it.
 func (m *Meter) Write(piece []byte) (int, error) {
-	if m.events {
-		m.lines.read(piece, m.data, m.next)
+	if m.split != nil {
+		m.split.read(piece, m.part, m.end)
 	} else {
-		m.data(piece)
+		m.part(piece)
 	}
 	return len(piece), nil
 }
 
-// data is a part of a document.
-func (m *Meter) data(part []byte) {
+// part is a part of a document.
+func (m *Meter) part(part []byte) {
 	for len(part) > 0 {
-		if part = m.doc.read(part); m.doc.done {
+		part = m.doc.read(part)
+		m.take(m.doc.counts, m.doc.counted)
+		if m.doc.done {
 			m.take(usageOf(m.doc.value))
 			m.doc.done, m.doc.value = false, m.doc.value[:0]
 		}
 	}
 }
 
-// next is the end of a document.
-func (m *Meter) next() { m.doc = usageReader{value: m.doc.value[:0]} }
+// end is the end of a document.
+func (m *Meter) end() { m.doc = usageReader{value: m.doc.value[:0], written: m.doc.written} }
 
 // take keeps the largest number of each kind: streams say it several times,
 // each in total so far, and not always all of it.
-func (m *Meter) take(u Usage) {
-	m.found = m.found || u != Usage{}
+func (m *Meter) take(u Usage, told bool) {
+	m.told = m.told || told
 	m.usage = Usage{
 		Input:       max(m.usage.Input, u.Input),
 		CachedInput: max(m.usage.CachedInput, u.CachedInput),
@@ -69,185 +111,75 @@ func (m *Meter) take(u Usage) {
 	}
 }
 
-// Usage is what has been found so far, false for nothing.
-func (m *Meter) Usage() (Usage, bool) { return m.usage, m.found }
+// Usage is what the answer has told so far, false where it has told nothing. An
+// answer that says that it cost nothing has told that.
+func (m *Meter) Usage() (Usage, bool) { return m.usage, m.told }
 
-// usageOf reads a usage object as OpenAI's two APIs and Anthropic write it.
-func usageOf(object []byte) (u Usage) {
-	apart := 0 // of the input, counted beside it
+// Produced is about how many tokens the answer has brought so far, from the
+// length of its text: most streams tell what they cost at their end only, and
+// one that is cut never does.
+func (m *Meter) Produced() int {
+	return max(m.usage.Output, int(min(m.doc.written/bytesPerToken, 1<<31-1)))
+}
+
+// usageOf reads a usage object, whoever wrote it; false where it tells nothing.
+func usageOf(object []byte) (u Usage, told bool) {
+	r := usageFields{Usage: &u}
+	r.read(object)
+	u.Input += r.apart
+	if u.Output > 0 {
+		// Some leave what the model thought out of it, but not out of the sum.
+		u.Output = max(u.Output, r.total-u.Input)
+	}
+	return u, r.told
+}
+
+// usageFields are what a usage object says.
+type usageFields struct {
+	*Usage
+	apart int // of the input, counted beside it
+	total int
+	told  bool
+}
+
+func (r *usageFields) read(object []byte) {
+	thoughts, tools := 0, 0
 	for name, value := range topLevel(object) {
+		n, ok := value.tokens()
+		to := (*int)(nil)
 		switch name {
-		case "prompt_tokens", "input_tokens":
-			u.Input = max(u.Input, value.natural())
-		case "completion_tokens", "output_tokens":
-			u.Output = max(u.Output, value.natural())
-		case "prompt_tokens_details", "input_tokens_details":
-			for name, value := range topLevel(value) {
-				if name == "cached_tokens" {
-					u.CachedInput = max(u.CachedInput, value.natural())
-				}
-			}
-		case "cache_read_input_tokens":
-			u.CachedInput = value.natural()
-			apart += u.CachedInput
-		case "cache_creation_input_tokens":
-			u.CacheWrites = value.natural()
-			apart += u.CacheWrites
+		case "prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens", "inputTokenCount":
+			to = &r.Input
+		case "completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens", "outputTokenCount":
+			to = &r.Output
+		case "thoughtsTokenCount":
+			to = &thoughts
+		case "toolUsePromptTokenCount":
+			to = &tools
+		case "total_tokens", "totalTokenCount", "totalTokens":
+			to = &r.total
+		case "cached_tokens", "cachedContentTokenCount", "prompt_cache_hit_tokens", "num_cached_tokens":
+			to = &r.CachedInput
+		case "cache_read_input_tokens", "cacheReadInputTokens":
+			to = &r.CachedInput
+			r.apart += n
+		case "cache_creation_input_tokens", "cacheWriteInputTokens":
+			to = &r.CacheWrites
+			r.apart += n
+		case "prompt_tokens_details", "input_tokens_details", "tokens", "billed_units":
+			r.read(value)
+		}
+		if to != nil && ok {
+			*to = max(*to, n)
+			r.told = true
 		}
 	}
-	u.Input += apart
-	return u
+	r.Output += thoughts
+	r.Input += tools
 }
 
-// A lineReader takes the data out of server-sent events.
-type lineReader struct {
-	name  int  // how many bytes of dataField the line begins with
-	inner bool // in the data of a line
-	other bool // in a line of another field
-	began bool // the line has any byte
-	cr    bool // the last byte was a carriage return
-}
-
-const dataField = "data:"
-
-// read hands on the data in a piece of a stream, and the ends of its events.
-func (l *lineReader) read(piece []byte, data func([]byte), end func()) {
-	for len(piece) > 0 {
-		if c := piece[0]; c == '\n' || c == '\r' {
-			if c == '\r' || !l.cr {
-				if !l.began {
-					end()
-				}
-				*l = lineReader{}
-			}
-			l.cr = c == '\r'
-			piece = piece[1:]
-			continue
-		}
-		l.cr, l.began = false, true
-		n := endOfLine(piece)
-		line := piece[:n]
-		piece = piece[n:]
-		for !l.inner && !l.other && len(line) > 0 {
-			l.other = line[0] != dataField[l.name]
-			l.name++
-			l.inner = !l.other && l.name == len(dataField)
-			line = line[1:]
-		}
-		if l.inner && len(line) > 0 {
-			data(line)
-		}
-	}
-}
-
-// endOfLine is the length of a line as far as it is there.
-func endOfLine(b []byte) int {
-	n := len(b)
-	if i := bytes.IndexByte(b, '\n'); i >= 0 {
-		n = i
-	}
-	if i := bytes.IndexByte(b[:n], '\r'); i >= 0 {
-		n = i
-	}
-	return n
-}
-
-// The bounds of what a usageReader keeps.
-const (
-	mostUsage = 4 << 10 // of a usage object
-	mostName  = 16      // of a field's name: enough to tell those that matter
-)
-
-// A usageReader finds the object called usage in a JSON document that comes in
-// pieces: at its top, in the response of an OpenAI event, or in the message of
-// an Anthropic one.
-type usageReader struct {
-	depth   int
-	text    bool           // in a string
-	escaped bool           // behind a backslash in it
-	name    [mostName]byte // the beginning of the latest string
-	n       int            // how much of name is filled
-	long    bool           // the string is longer
-	// inside is whether the object at depth 2 is one to look into; kept what the
-	// object that is being kept stands at, 0 for none.
-	inside bool
-	kept   int
-	value  []byte
-	done   bool // value is whole
-}
-
-// read looks at a part of the document, and returns what is left of it once
-// value is whole.
-func (r *usageReader) read(part []byte) (rest []byte) {
-	for i := 0; i < len(part); i++ {
-		c := part[i]
-		if r.kept > 0 {
-			if len(r.value) == mostUsage {
-				r.kept, r.value = 0, r.value[:0] // no usage is so long
-			} else {
-				r.value = append(r.value, c)
-			}
-		}
-		if r.text {
-			i = r.readText(part, i)
-			continue
-		}
-		switch c {
-		case '"':
-			r.text, r.n, r.long = true, 0, false
-		case '{', '[':
-			r.depth++
-			name := ""
-			if c == '{' && !r.long {
-				name = string(r.name[:r.n])
-			}
-			switch {
-			case r.kept > 0:
-			case name == "usage" && (r.depth == 2 || r.depth == 3 && r.inside):
-				if r.value == nil {
-					r.value = make([]byte, 0, 256)
-				}
-				r.kept, r.value = r.depth, append(r.value[:0], c)
-			case r.depth == 2:
-				r.inside = name == "response" || name == "message"
-			}
-			r.n = 0
-		case '}', ']':
-			r.depth--
-			if r.kept > r.depth {
-				r.kept, r.done = 0, true
-				return part[i+1:]
-			}
-		case ',':
-			r.n = 0
-		}
-	}
-	return nil
-}
-
-// readText goes on in a string, and returns the index of the last byte it has
-// looked at. Answers are mostly text, so what is not kept is passed over.
-func (r *usageReader) readText(part []byte, i int) int {
-	if r.long && r.kept == 0 && !r.escaped {
-		for i < len(part) && part[i] != '"' && part[i] != '\\' {
-			i++
-		}
-		if i == len(part) {
-			return i
-		}
-	}
-	switch c := part[i]; {
-	case r.escaped:
-		r.escaped, r.long = false, true
-	case c == '\\':
-		r.escaped = true
-	case c == '"':
-		r.text = false
-	case r.n < mostName:
-		r.name[r.n] = c
-		r.n++
-	default:
-		r.long = true
-	}
-	return i
+// tokens is a whole number that fits a token count, false for anything else.
+func (v raw) tokens() (int, bool) {
+	n := v.natural()
+	return n, n > 0 || string(v) == "0"
 }

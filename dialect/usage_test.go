@@ -1,6 +1,8 @@
 package dialect_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -41,10 +43,68 @@ var answers = []struct {
 	{"a broken event before a good one", "text/event-stream",
 		"data: {\"choices\":[{\"x\":\"\n\ndata: {\"usage\":{\"prompt_tokens\":3}}\n\n",
 		dialect.Usage{Input: 3}},
+	{"Gemini", "application/json",
+		`{"candidates":[{"content":{"parts":[{"text":"hi"}]}}],"usageMetadata":{"promptTokenCount":40,"cachedContentTokenCount":30,"candidatesTokenCount":5,"thoughtsTokenCount":7,"toolUsePromptTokenCount":2,"totalTokenCount":54,"promptTokensDetails":[{"modality":"TEXT","tokenCount":40}]},"modelVersion":"g"}`,
+		dialect.Usage{Input: 42, CachedInput: 30, Output: 12}},
+	{"Gemini's list", "application/json; charset=UTF-8",
+		"[{\"candidates\":[],\"usageMetadata\":{\"promptTokenCount\":4,\"totalTokenCount\":4}}\n,\r\n{\"candidates\":[],\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":9,\"totalTokenCount\":13}}]",
+		dialect.Usage{Input: 4, Output: 9}},
+	{"Gemini's stream", "text/event-stream",
+		"data: {\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":1}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":4,\"candidatesTokenCount\":9}}\r\n\r\n",
+		dialect.Usage{Input: 4, Output: 9}},
+	{"Cohere", "application/json", `{"id":"c","message":{"content":[{"type":"text","text":"hi"}]},"usage":{"billed_units":{"input_tokens":17,"output_tokens":12},"tokens":{"input_tokens":215,"output_tokens":12},"cached_tokens":16}}`,
+		dialect.Usage{Input: 215, CachedInput: 16, Output: 12}},
+	{"Cohere's stream", "text/event-stream", "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"tokens\":{\"input_tokens\":21,\"output_tokens\":3}}}}\n\n",
+		dialect.Usage{Input: 21, Output: 3}},
+	{"Cohere before", "application/json", `{"text":"hi","meta":{"api_version":{"version":"1"},"billed_units":{"input_tokens":17,"output_tokens":12}}}`,
+		dialect.Usage{Input: 17, Output: 12}},
+	{"Cohere's stream before", "application/stream+json", "{\"event_type\":\"text-generation\",\"text\":\"hi\"}\n{\"event_type\":\"stream-end\",\"response\":{\"text\":\"hi\",\"meta\":{\"tokens\":{\"input_tokens\":5,\"output_tokens\":6}}}}\n",
+		dialect.Usage{Input: 5, Output: 6}},
+	{"Ollama", "application/json", `{"model":"m","message":{"role":"assistant","content":"hi"},"done":true,"prompt_eval_count":26,"eval_count":298,"eval_duration":4799921000}`,
+		dialect.Usage{Input: 26, Output: 298}},
+	{"Ollama's stream", "application/x-ndjson", "{\"message\":{\"content\":\"h\"},\"done\":false}\n{\"broken\n{\"done\":true,\"prompt_eval_count\" : 26 , \"eval_count\":298}\n",
+		dialect.Usage{Input: 26, Output: 298}},
+	{"llama.cpp", "application/json", `{"content":"hi","tokens_evaluated":7,"tokens_predicted":2,"timings":{"eval_count":99}}`,
+		dialect.Usage{Input: 7, Output: 2}},
+	{"no count", "application/json", `{"prompt_eval_count":1e3,"eval_count":-4,"tokens_evaluated":"7","tokens_predicted":99999999999}`, dialect.Usage{}},
+	{"Bedrock", "application/json", `{"output":{"message":{}},"usage":{"inputTokens":30,"outputTokens":628,"totalTokens":1658,"cacheReadInputTokens":900,"cacheWriteInputTokens":100}}`,
+		dialect.Usage{Input: 1030, CachedInput: 900, CacheWrites: 100, Output: 628}},
+	{"Bedrock's stream", "application/vnd.amazon.eventstream", frame(`{"contentBlockIndex":0,"delta":{"text":"hi"},"p":"abc"}`) + frame(`{"metrics":{"latencyMs":1},"usage":{"inputTokens":8,"outputTokens":9,"totalTokens":17}}`),
+		dialect.Usage{Input: 8, Output: 9}},
+	{"a model's stream at Bedrock", "application/vnd.amazon.eventstream",
+		frame(inBase64(`{"type":"message_start","message":{"usage":{"input_tokens":8,"cache_read_input_tokens":2,"output_tokens":1}}}`)) +
+			frame(inBase64(`{"type":"message_stop","amazon-bedrock-invocationMetrics":{"inputTokenCount":8,"outputTokenCount":33,"invocationLatency":5}}`)),
+		dialect.Usage{Input: 10, CachedInput: 2, Output: 33}},
+	{"a broken frame", "application/vnd.amazon.eventstream", "\xff\xff\xff\xff\x00\x00\x00\x00" + frame(`{"usage":{"inputTokens":8}}`), dialect.Usage{}},
+	{"Groq's stream", "text/event-stream", "data: {\"id\":\"c\",\"choices\":[{\"delta\":{}}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"queue_time\":0.03,\"prompt_tokens\":24,\"completion_tokens\":37,\"total_tokens\":61}}}\n\ndata: [DONE]\n\n",
+		dialect.Usage{Input: 24, Output: 37}},
+	{"DeepSeek", "application/json", `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":9,"total_tokens":109,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36}}`,
+		dialect.Usage{Input: 100, CachedInput: 64, Output: 9}},
+	{"Mistral", "application/json", `{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":9,"total_tokens":109,"num_cached_tokens":64}}`,
+		dialect.Usage{Input: 100, CachedInput: 64, Output: 9}},
+	{"xAI leaves the thoughts out", "application/json", `{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}}`,
+		dialect.Usage{Input: 32, Output: 103}},
+	{"Workers AI", "application/json", `{"result":{"response":"hi","usage":{"prompt_tokens":20,"completion_tokens":3,"total_tokens":23}},"success":true}`,
+		dialect.Usage{Input: 20, Output: 3}},
+	// BerriAI/litellm#36168: the usage stands in whatever event, and its cached part counts.
+	{"usage beside a choice", "text/event-stream", "data: {\"choices\":[{\"index\":0,\"delta\":{}}],\"usage\":{\"prompt_tokens\":16111,\"completion_tokens\":4,\"prompt_tokens_details\":{\"cached_tokens\":15872}}}\n\n",
+		dialect.Usage{Input: 16111, CachedInput: 15872, Output: 4}},
 	{"nonsense in it", "application/json", `{"usage":{"prompt_tokens":-5,"completion_tokens":1e99,"input_tokens":"7","output_tokens":null}}`, dialect.Usage{}},
 	{"one that never ends", "application/json", `{"usage":{"prompt_tokens":5,"x":"` + strings.Repeat("y", 10_000) + `"}}`, dialect.Usage{}},
 	{"cut", "application/json", `{"usage":{"prompt_tokens":5`, dialect.Usage{}},
 	{"no JSON", "application/json", "<html>\"usage\":{\"prompt_tokens\":5}", dialect.Usage{}},
+}
+
+// frame is a frame of Amazon's event stream.
+func frame(payload string) string {
+	header := "\x0b:event-type\x07\x00\x05chunk"
+	b := binary.BigEndian.AppendUint32(nil, uint32(16+len(header)+len(payload)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(header)))
+	return string(b) + "sum1" + header + payload + "sum2"
+}
+
+func inBase64(event string) string {
+	return `{"bytes":"` + base64.StdEncoding.EncodeToString([]byte(event)) + `","p":"abcdef"}`
 }
 
 // Whatever the pieces are in which a body comes, the same is found in it.
@@ -68,8 +128,75 @@ func TestMeter(t *testing.T) {
 			t.Errorf("%v is looked into", h)
 		}
 	}
+	for _, h := range []http.Header{
+		{"X-Amzn-Bedrock-Input-Token-Count": {"8"}, "X-Amzn-Bedrock-Output-Token-Count": {"5"}, "X-Amzn-Bedrock-Cache-Read-Input-Token-Count": {"2"}},
+		{"X-Prompt-Tokens": {"10"}, "X-Generated-Tokens": {"5"}, "Content-Type": {"application/json"}},
+	} {
+		m := dialect.MeterOf(200, h)
+		m.Write([]byte(`{"text":"hi"}`))
+		if u, told := m.Usage(); !told || u.Input != 10 || u.Output != 5 {
+			t.Errorf("%v: %+v, %v", h, u, told)
+		}
+	}
 	if dialect.MeterOf(429, http.Header{"Content-Type": {"application/json"}}) != nil {
 		t.Error("a refusal is looked into")
+	}
+}
+
+// BerriAI/litellm#37992: an answer that says that it cost nothing has told
+// that; one that says nothing has not.
+func TestMeterToldNothing(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"usage":{"prompt_tokens":0,"completion_tokens":0}}`: true, `{"usage":{"prompt_tokens":null}}`: false, `{"usage":{}}`: false, `{}`: false,
+		`{"eval_count":0}`: true,
+	} {
+		m := dialect.MeterOf(200, http.Header{"Content-Type": {"application/json"}})
+		m.Write([]byte(body))
+		if u, told := m.Usage(); told != want || u != (dialect.Usage{}) {
+			t.Errorf("%s: %+v, %v", body, u, told)
+		}
+	}
+}
+
+// QuantumNous/new-api#7178: what a stream has told is known while it goes on, and what
+// it has not told yet can be guessed: its text is counted once, however often it is
+// brought.
+func TestMeterAsItGoes(t *testing.T) {
+	text := strings.Repeat("word ", 80) // 400 bytes
+	for _, tt := range []struct {
+		name, kind string
+		pieces     []string
+		input      int
+		produced   []int
+	}{
+		{"chat", "text/event-stream", []string{
+			"data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"" + text + "\"}}]}\n\n",
+			"data: {\"choices\":[{\"delta\":{\"content\":\"" + text, text + "\"}}]}\n\n",
+			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":400}}\n\n",
+		}, 1, []int{100, 200, 300, 400}},
+		{"message", "text/event-stream", []string{
+			"data: {\"type\":\"message_start\",\"message\":{\"content\":[],\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n",
+			"data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"" + text + "\"}}\n\n",
+		}, 25, []int{1, 100}},
+		{"response", "text/event-stream", []string{
+			"data: {\"type\":\"response.created\",\"response\":{\"instructions\":\"" + text + "\",\"text\":\"" + text + "\"}}\n\n",
+			"data: {\"type\":\"response.output_text.delta\",\"delta\":\"" + text + "\"}\n\n",
+			"data: {\"type\":\"response.output_text.done\",\"text\":\"" + text + "\"}\n\n",
+			"data: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"content\":[{\"text\":\"" + text + "\"}]}],\"usage\":{\"input_tokens\":5,\"output_tokens\":99}}}\n\n",
+		}, 5, []int{0, 100, 100, 100}},
+		{"Gemini", "text/event-stream", []string{"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"" + text + "\"}]}}]}\n\n"}, 0, []int{100}},
+		{"Ollama", "application/x-ndjson", []string{"{\"model\":\"" + text + "\",\"message\":{\"content\":\"" + text + "\"}}\n"}, 0, []int{100}},
+	} {
+		m := dialect.MeterOf(200, http.Header{"Content-Type": {tt.kind}})
+		for i, piece := range tt.pieces {
+			m.Write([]byte(piece))
+			if got := m.Produced(); got != tt.produced[i] {
+				t.Errorf("%s: %d after piece %d, want %d", tt.name, got, i, tt.produced[i])
+			}
+		}
+		if u, _ := m.Usage(); u.Input != tt.input {
+			t.Errorf("%s: %+v", tt.name, u)
+		}
 	}
 }
 
@@ -78,7 +205,7 @@ func FuzzMeter(f *testing.F) {
 		f.Add([]byte(tt.body), uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {
-		for _, kind := range []string{"application/json", "text/event-stream"} {
+		for _, kind := range []string{"application/json", "text/event-stream", "application/x-ndjson", "application/vnd.amazon.eventstream"} {
 			h := http.Header{"Content-Type": {kind}}
 			whole, pieces := dialect.MeterOf(200, h), dialect.MeterOf(200, h)
 			whole.Write(body)
@@ -89,7 +216,7 @@ func FuzzMeter(f *testing.F) {
 				rest = rest[n:]
 			}
 			a, _ := whole.Usage()
-			if b, _ := pieces.Usage(); a != b {
+			if b, _ := pieces.Usage(); a != b || whole.Produced() != pieces.Produced() {
 				t.Errorf("%s: whole %+v, in pieces %+v", kind, a, b)
 			}
 			if a.Input < 0 || a.CachedInput < 0 || a.CacheWrites < 0 || a.Output < 0 {
@@ -97,4 +224,14 @@ func FuzzMeter(f *testing.F) {
 			}
 		}
 	})
+}
+
+func BenchmarkMeter(b *testing.B) {
+	event := "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"system_fingerprint\":\"f\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+	stream := []byte(strings.Repeat(event, 1000))
+	b.SetBytes(int64(len(stream)))
+	for b.Loop() {
+		m := dialect.MeterOf(200, http.Header{"Content-Type": {"text/event-stream"}})
+		m.Write(stream)
+	}
 }

@@ -22,9 +22,18 @@ func (d *Dialect) ReadHead(h Head, body []byte) Reading {
 // else; the request's own body is not touched.
 func (d *Dialect) DemandOf(r *http.Request, body []byte) Demand {
 	if d == nil || d.Demand == nil {
-		return estimate(r, body)
+		return d.reserved(r, estimate(r, body))
 	}
-	return d.Demand(r, body)
+	return d.reserved(r, d.Demand(r, body))
+}
+
+// reserved fills in what a provider reserves of output where the request names no
+// maximum.
+func (d *Dialect) reserved(r *http.Request, demand Demand) Demand {
+	if d != nil && demand.Output == 0 && d.Metering.Charges.Default > 0 && d.KindOf(r) == Inference {
+		demand.Output = d.Metering.Charges.Default
+	}
+	return demand
 }
 
 // KindOf says what a request is for.

@@ -14,6 +14,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ type Gate struct {
 	sweepAt  int    // how many lines are too many not to look at
 	released uint64 // counts releases
 	joined   uint64 // numbers the waiters, for arrivals of one instant
+	roaming  int    // waiters that may go to another line
 }
 
 // New returns a gate in front of a limiter.
@@ -74,20 +76,41 @@ type Ask struct {
 	// Waits is asked once, before the request begins to wait; its error ends
 	// it. nil lets it.
 	Waits func() error
+	// Waiting is told what the request waits for, whenever it begins to, and
+	// whenever it has looked again. nil: nobody wants to know.
+	Waiting func(Waiting)
+	// Anyway is whether the request is to be sent whatever the observed budgets
+	// say. nil: it is not.
+	Anyway func() bool
 	// Plan says what holds at now.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
+	// Reread is how often the plan of one that waits for a budget is made again,
+	// since another process may have been told more. 0: when the wait is over.
+	Reread time.Duration
 	// Started is told of the grant before anyone else of the line may ask.
 	Started func(at time.Time)
+	// Others are other caller keys under which the request may be made instead.
+	// Where there are any, Elsewhere is asked after each ask that was not
+	// granted: whether to leave this line with ErrElsewhere, and if not, when to
+	// look again at the latest (zero for whenever). until is when the line asks
+	// again, zero where no clock tells.
+	Others    []string
+	Elsewhere func(now, until time.Time) (leave bool, again time.Time)
 }
+
+// ErrElsewhere is what a request leaves a line with that does better in
+// another.
+var ErrElsewhere = errors.New("another line is shorter")
 
 // A Grant is the leave to send one request. It must be released.
 type Grant struct {
-	// Permit is what to renew, empty where the grant holds no place.
+	// Permit is what to renew and to settle, empty where the grant holds no
+	// place and has nothing to settle.
 	Permit string
 	At     time.Time
 	key    string
 	client string
-	places []string // buckets in which it holds a place
+	holds  []string // buckets of which it may give something back
 }
 
 // Enter stands in line until the request may be started. It returns
@@ -105,14 +128,15 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, err
 	}
 	l := g.join(w)
-	var until time.Time // zero: until somebody wakes us
+	var until, again time.Time // zero: until somebody wakes us
 	for {
 		now := time.Now()
-		g.age(l, w, now)
+		ages := g.age(l, w, now)
 		if !until.After(now) { // else its lane may sleep by this alarm
 			until = time.Time{}
 		}
-		if turn, seen := g.beginAsk(l, w); turn {
+		turn, seen := g.beginAsk(l, w)
+		if turn {
 			grant, granted, next, err := g.ask(ctx, l, w, seen)
 			leaves := err != nil || granted
 			g.endAsk(l, w, leaves)
@@ -124,7 +148,17 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			g.leave(l, w)
 			return Grant{}, err
 		}
-		if err := w.sleep(ctx, until); err != nil {
+		if a.Elsewhere != nil && (turn || !again.IsZero() && !again.After(now)) {
+			var leave bool
+			if leave, again = a.Elsewhere(now, until); leave {
+				g.leave(l, w)
+				return Grant{}, ErrElsewhere
+			}
+		}
+		if a.Waiting != nil {
+			a.Waiting(g.waiting(l, w))
+		}
+		if err := w.sleep(ctx, sooner(sooner(until, again), ages)); err != nil {
 			g.explain(l, w, err)
 			g.leave(l, w)
 			return Grant{}, err
@@ -149,7 +183,7 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	activity.Background = a.Priority == Background
 	limits := a.Plan(now, activity).Limits
 	if d, err := g.limiter.Acquire(ctx, limiter.Request{Key: a.Key, Limits: limits, Hold: a.Hold}); err == nil && d.Granted {
-		grant.Permit, grant.places = d.Permit, placesOf(limits)
+		grant.Permit, grant.holds = d.Permit, holdsOf(limits)
 	}
 	a.Started(now)
 	return grant
@@ -176,6 +210,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 	}
 	if plan.NotBefore.After(now) {
 		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
+		b.ordered, b.budget = plan.Ordered, plan.Budget
 		if plan.Paused {
 			b.firm = plan.NotBefore
 			if !plan.Ordered {
@@ -183,11 +218,18 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 			}
 		}
 		g.blocked(l, w, b, false, seen.released)
-		return Grant{}, false, plan.NotBefore, w.bears(b, now)
+		next := plan.NotBefore
+		if w.ask.Reread > 0 && plan.Budget != nil {
+			next = sooner(next, now.Add(w.ask.Reread))
+		}
+		return Grant{}, false, next, w.bears(b, now)
 	}
-	d, err := g.limiter.Acquire(ctx, limiter.Request{
-		Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
-	})
+	d := limiter.Decision{Granted: plan.Free}
+	if !plan.Free {
+		d, err = g.limiter.Acquire(ctx, limiter.Request{
+			Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
+		})
+	}
 	if err != nil {
 		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
 	}
@@ -195,7 +237,7 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		at := time.Now() // the answer may have taken its time
 		g.started(l, w, at)
 		w.ask.Started(at)
-		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, places: placesOf(plan.Limits)}, true, time.Time{}, nil
+		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, holds: holdsOf(plan.Limits)}, true, time.Time{}, nil
 	}
 	// Its clock may be another than ours, so only differences count, from an
 	// instant after the answer: asking early would only be refused again.
@@ -218,7 +260,8 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		if f.Cause == limiter.Throttle {
 			to.pause = at
 		}
-		if f.Cause != limiter.Concurrent { // of a place it is the latest instant
+		// Places and tokens may be given back before.
+		if f.Cause != limiter.Concurrent && !counts(plan.Limits, f.Key) {
 			to.firm = later(to.firm, at)
 		}
 	}
@@ -241,10 +284,17 @@ func names(limits []limiter.Limit, bucket string) bool {
 	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket })
 }
 
-// placesOf names the buckets in which a grant of these limits holds a place.
-func placesOf(limits []limiter.Limit) (keys []string) {
+// counts reports whether a bucket is one of tokens, in which a request counts
+// with a cost that may yet change.
+func counts(limits []limiter.Limit, bucket string) bool {
+	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket && l.Cost > 0 })
+}
+
+// holdsOf names the buckets in which a grant of these limits holds a place or
+// counts with a cost that can be settled.
+func holdsOf(limits []limiter.Limit) (keys []string) {
 	for _, l := range limits {
-		if l.Concurrent > 0 {
+		if l.Concurrent > 0 || l.Cost > 0 {
 			keys = append(keys, l.Key)
 		}
 	}
@@ -278,18 +328,38 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 		}
 		g.drop(l)
 	}
-	if len(grant.places) == 0 {
-		return err
+	g.giveBack(grant, now)
+	g.rouse(grant.key, now)
+	return err
+}
+
+// rouse has those look who may go to a line that nobody waits in. The lock is
+// held.
+func (g *Gate) rouse(key string, now time.Time) {
+	if l := g.lines[key]; g.roaming == 0 || l != nil && l.length() > 0 {
+		return
+	}
+	for _, l := range g.lines {
+		if w := l.head(now); w != nil && slices.Contains(w.ask.Others, key) {
+			w.look()
+		}
+	}
+}
+
+// giveBack wakes the lines that may have waited for what a grant held. The lock
+// is held.
+func (g *Gate) giveBack(grant Grant, now time.Time) {
+	if len(grant.holds) == 0 {
+		return
 	}
 	var woken []*line
 	for _, l := range g.lines {
-		if l.lacks(grant.places) && l.head(now) != nil {
+		if l.lacks(grant.holds) && l.head(now) != nil {
 			woken = append(woken, l)
 		}
 	}
 	slices.SortFunc(woken, func(a, b *line) int { return a.head(now).compare(b.head(now)) })
 	wakeInTurn(woken, now)
-	return err
 }
 
 // Wake has the head of a line look again, after what its plan is made from
@@ -305,6 +375,7 @@ func (g *Gate) Wake(key string) {
 		}
 		l.wakeHead(time.Now())
 	}
+	g.rouse(key, time.Now())
 }
 
 // Activity is what the line of a caller key is doing.

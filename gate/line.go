@@ -44,8 +44,10 @@ type block struct {
 	pause   time.Time
 	closed  bool // the pause is not to be waited for
 	quota   bool // the pause is of a spent quota
+	ordered bool // the pause is an operator's
 	full    bool // a request of this line has to end first
 	why     string
+	budget  *policy.Shortage // what until comes from, nil for something else
 	refused []limiter.Refusal
 	limits  []limiter.Limit // what everybody it stands before has to fit
 }
@@ -59,7 +61,7 @@ func (b block) earliest(n int, now time.Time) time.Time {
 	}
 	wait := time.Duration(0)
 	for _, l := range b.limits {
-		if l.Calls > 0 {
+		if l.Calls > 0 && l.Cost == 0 { // tokens may be given back
 			wait = max(wait, l.Per*min(time.Duration(n/l.Calls), math.MaxInt64/l.Per))
 		}
 	}
@@ -97,21 +99,28 @@ func (g *Gate) join(w *waiter) *line {
 	l := g.line(w.ask.Key)
 	g.joined++
 	w.seq = g.joined
+	if w.ask.Others != nil {
+		g.roaming++
+	}
 	l.add(w)
 	return l
 }
 
 // age makes a background request count as normal once it has waited long
-// enough.
-func (g *Gate) age(l *line, w *waiter, now time.Time) {
-	if w.priority != Background || now.Before(w.ages()) {
-		return
-	}
+// enough, and returns when it will have, zero for never.
+func (g *Gate) age(l *line, w *waiter, now time.Time) (ages time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch ages = w.ask.Arrived.Add(agesAfter); {
+	case w.priority != Background:
+		return time.Time{}
+	case now.Before(ages):
+		return ages
+	}
 	l.remove(w)
 	w.priority = Normal
 	l.add(w)
+	return time.Time{}
 }
 
 // leave takes a waiter out, lets the next one ask, and forgets lines that
@@ -128,6 +137,9 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	}
 	if w.unjudged {
 		l.unjudged--
+	}
+	if w.ask.Others != nil {
+		g.roaming--
 	}
 	l.remove(w)
 	l.refresh(now)
@@ -174,7 +186,7 @@ func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, seen view) {
 	}
 	l.asking = w
 	seen = view{l.activity(), g.released}
-	seen.activity.Background = w.priority == Background
+	seen.activity.Background, seen.activity.Anyway = w.priority == Background, w.anyway()
 	return true, seen
 }
 
@@ -313,12 +325,12 @@ func wakeInTurn(lines []*line, now time.Time) {
 	}
 }
 
-// lacks reports whether what blocks the line is a place in one of these
-// buckets. Lanes that sleep for one wake.
-func (l *line) lacks(places []string) bool {
-	found := l.block.lacks(places)
+// lacks reports whether what blocks the line is a place or tokens of one of
+// these buckets. Lanes that sleep for one wake.
+func (l *line) lacks(held []string) bool {
+	found := l.block.lacks(held)
 	for _, a := range l.lanes {
-		if a.block.lacks(places) {
+		if a.block.lacks(held) {
 			a.block, found = block{}, true
 		}
 	}

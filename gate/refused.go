@@ -78,7 +78,11 @@ func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
 			}
 		default:
 			for _, l := range limits {
-				if l.Key == f.Key && l.Calls > 0 {
+				switch {
+				case l.Key != f.Key || l.Calls == 0:
+				case l.Cost > 0:
+					parts = append(parts, fmt.Sprintf("at most %d tokens in %v, and it takes about %d", l.Calls, l.Per, l.Cost))
+				default:
 					parts = append(parts, fmt.Sprintf("at most %d start in %v", l.Calls, l.Per))
 				}
 			}

@@ -12,6 +12,8 @@ type Line struct {
 	// Pause the end of a pause that the limiter knows of, and Why what it met.
 	Until, Pause time.Time
 	Why          string
+	// Refused names the buckets that refused it.
+	Refused []string
 }
 
 // Line looks at the line of a caller key.
@@ -28,5 +30,9 @@ func (g *Gate) Line(key string) Line {
 			b = a.block
 		}
 	}
-	return Line{Waiting: l.waiting, Active: l.active, Until: b.until, Pause: b.pause, Why: b.why}
+	line := Line{Waiting: l.waiting, Active: l.active, Until: b.until, Pause: b.pause, Why: b.why}
+	for _, f := range b.refused {
+		line.Refused = append(line.Refused, f.Key)
+	}
+	return line
 }

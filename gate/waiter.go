@@ -37,9 +37,6 @@ func (w *waiter) goesBefore(o *waiter) bool {
 	return cmp.Or(cmp.Compare(w.priority, o.priority), w.queue.compare(o.queue)) < 0
 }
 
-// ages is when a background request counts as normal.
-func (w *waiter) ages() time.Time { return w.ask.Arrived.Add(agesAfter) }
-
 // look has the waiter look again, once however often it is told.
 func (w *waiter) look() {
 	select {
@@ -48,8 +45,7 @@ func (w *waiter) look() {
 	}
 }
 
-// sleep waits until an instant (zero: for ever), a kick, or the instant from
-// which a background request counts as normal. It is an error where the caller
+// sleep waits until an instant (zero: for ever) or a kick. It is an error where the caller
 // leaves, the waiting is ended, or the caller's patience.
 func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 	if !w.slept && w.ask.Waits != nil {
@@ -63,9 +59,6 @@ func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 		deadline = time.Time{} // the context says it itself
 	}
 	wake := sooner(sooner(until, deadline), w.ask.Leave)
-	if w.priority == Background {
-		wake = sooner(wake, w.ages())
-	}
 	var alarm <-chan time.Time
 	if !wake.IsZero() {
 		t := time.NewTimer(time.Until(wake))
@@ -142,6 +135,9 @@ func (g *Gate) standApart(ctx context.Context, w *waiter) error {
 			g.drop(l)
 		}()
 	}
+	if w.ask.Waiting != nil {
+		w.ask.Waiting(Waiting{For: ForPause, Until: w.ask.NotBefore, Why: "its own wait before it is sent again"})
+	}
 	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
 		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
 			return err
@@ -164,9 +160,10 @@ func (g *Gate) isFree(w *waiter) bool {
 	return w.freed
 }
 
-// lacks reports whether a place in one of these buckets is what it lacks.
-func (b block) lacks(places []string) bool {
+// lacks reports whether a place or tokens of one of these buckets are what it
+// lacks.
+func (b block) lacks(held []string) bool {
 	return slices.ContainsFunc(b.refused, func(f limiter.Refusal) bool {
-		return f.Cause == limiter.Concurrent && slices.Contains(places, f.Key)
+		return f.Cause != limiter.Throttle && slices.Contains(held, f.Key)
 	})
 }

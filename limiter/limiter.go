@@ -27,6 +27,9 @@
 // A cost above Calls waits for an empty window and then counts as Calls, in
 // each window by itself.
 //
+// A cost that a limit has of its own can be settled ([Settler]) where the
+// limiter can do that.
+//
 // Places. A permit holds one place in each bucket that its request named with
 // Concurrent, until it is released or its Hold has passed.
 //
@@ -79,6 +82,28 @@ type Renewer interface {
 	Renew(ctx context.Context, permits []string, hold time.Duration) error
 }
 
+// A Settler is a Limiter that can put right what a call counts in windows whose
+// limits have a cost of their own: what it costs in tokens shows when it is
+// answered, or while it is.
+type Settler interface {
+	// Settle says what a permit's call has cost so far, all in all, in buckets
+	// that its request named with a cost of a limit's own. It may be called any
+	// number of times while the permit lasts. Where the total is larger than what
+	// counts, the difference counts from now on; where it is smaller, it is taken
+	// off what the grant counted, and only then off what was settled since. A
+	// total above Calls counts as Calls. What has left its window stays gone.
+	//
+	// Buckets that the request did not name so are passed over, and so are
+	// unknown, lapsed and released permits. A negative total is ErrInvalid.
+	Settle(ctx context.Context, permit string, costs []Cost) error
+}
+
+// A Cost is what a call costs in a bucket. 0 is nothing.
+type Cost struct {
+	Key  string
+	Cost int
+}
+
 // An Opener is a Limiter that can end a throttle before its time.
 type Opener interface {
 	// Open ends the throttle of a caller's key. A key that is open stays open.
@@ -128,7 +153,8 @@ type Request struct {
 	// otherwise. 0 is 1.
 	Cost int
 	// Hold is how long the permit keeps its places without a release or a
-	// renewal. It may be 0 where no limit names Concurrent.
+	// renewal, and for how long it can be settled. It may be 0 where no limit
+	// names Concurrent; what is granted then cannot be settled.
 	Hold time.Duration
 }
 
@@ -150,8 +176,9 @@ type Limit struct {
 // A Decision answers an Acquire.
 type Decision struct {
 	Granted bool
-	// Permit identifies a grant towards Release and Renew. It is empty where
-	// the grant holds no place.
+	// Permit identifies a grant towards Release, Renew and Settle. It is empty
+	// where the grant holds no place and no limit has a cost of its own, and
+	// where the request has no Hold.
 	Permit string
 	// Now is the limiter's clock at the decision. Only its difference to
 	// RetryAt means something to a caller.

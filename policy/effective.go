@@ -30,6 +30,8 @@ type Effective struct {
 	Factor float64
 	// The declared rates, less margin and factor; 0 where none is declared.
 	PerSecond, PerMinute, PerHour float64
+	// Those of tokens, with the same less.
+	TokensPerMinute, TokensPerDay, InputPerMinute, OutputPerMinute float64
 	// Concurrent is the number of places, declared or learned; 0 for any.
 	Concurrent int
 	// Spacing is the least time between starts, 0 for none.
@@ -48,15 +50,10 @@ func (r Rules) Effective(s *budget.State, now time.Time) Effective {
 	}
 	for _, w := range r.Limits.windows() {
 		n := float64(w.Calls) * k
-		switch w.Per {
-		case time.Second:
-			e.PerSecond = n
-		case time.Minute:
-			e.PerMinute = n
-		case time.Hour:
-			e.PerHour = n
+		if shown := e.shows(w); shown != nil {
+			*shown = n
 		}
-		e.Bounds = append(e.Bounds, Bound{declared, rate(r.Bucket(Requests), n, w.Per, w.Slack), w})
+		e.Bounds = append(e.Bounds, Bound{declared, rate(r.Bucket(w.Unit), n, w.Per, w.Slack), w})
 	}
 	space := func(what string, every time.Duration) {
 		if every > 0 {
@@ -89,4 +86,21 @@ func (r Rules) Effective(s *budget.State, now time.Time) Effective {
 		e.Bounds = append(e.Bounds, Bound{What: BoundPlaces, Limit: places(r.Bucket(Places), e.Concurrent)})
 	}
 	return e
+}
+
+// shows is where a window is told of besides the bounds, nil for nowhere.
+func (e *Effective) shows(w Window) *float64 {
+	type window struct {
+		unit string
+		per  time.Duration
+	}
+	return map[window]*float64{
+		{Requests, time.Second}:  &e.PerSecond,
+		{Requests, time.Minute}:  &e.PerMinute,
+		{Requests, time.Hour}:    &e.PerHour,
+		{Tokens, time.Minute}:    &e.TokensPerMinute,
+		{Tokens, 24 * time.Hour}: &e.TokensPerDay,
+		{Input, time.Minute}:     &e.InputPerMinute,
+		{Output, time.Minute}:    &e.OutputPerMinute,
+	}[window{w.Unit, w.Per}]
 }

@@ -17,6 +17,9 @@ type Answer struct {
 	Reading dialect.Reading
 	// Lost is true where no head came.
 	Lost bool
+	// Heard is true where what its head says of budgets has been taken in
+	// already.
+	Heard bool
 	// Activity of the line, the answered request still in flight.
 	Activity Activity
 	// Recent counts the starts of the last ten seconds.
@@ -52,15 +55,24 @@ func holdsOf(s *budget.State) holds {
 	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
 }
 
-// Learn takes in an answer; starts is the log that its request is in. Each rule is a few lines of its own below; all of
-// them obey that one answer teaches once.
+// Hear takes in what the head of an answer says of budgets, which holds whatever
+// comes behind it. It reports whether other processes should know.
+func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed bool) {
+	if r.NoBudgets {
+		return false
+	}
+	s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
+	return len(a.Reading.Buckets) > 0
+}
+
+// Learn takes in an answer; starts is the log that its request is in. Each rule
+// is a few lines of its own below; all of them obey that one answer teaches once.
 func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
 	var l Lesson
-	if !a.Lost && !r.NoBudgets {
-		s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
-		l.Changed = len(a.Reading.Buckets) > 0
+	if !a.Lost && !a.Heard {
+		l.Changed = r.Hear(s, starts, a)
 	}
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {
 		until := a.Now.Add(told.Wait)

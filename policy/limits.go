@@ -24,6 +24,13 @@ type Limits struct {
 	MaxPerHour    int
 	MaxPerDay     int
 	MaxConcurrent int
+	// Tokens, as the provider charges them: of prompts and answers together, of
+	// prompts, and of answers. What a request will cost is estimated before it
+	// is sent, and put right by what its answer says.
+	MaxTokensPerMinute       int
+	MaxTokensPerDay          int
+	MaxInputTokensPerMinute  int
+	MaxOutputTokensPerMinute int
 	// Windows are any other rolling windows.
 	Windows []Window
 	// Pacing is how starts are spread inside the windows. The default is Even.
@@ -43,10 +50,13 @@ type Limits struct {
 	Adaptive Adaptive
 }
 
-// A Window allows Calls requests in any span of Per.
+// A Window allows Calls requests in any span of Per, or as many of another
+// Unit: Tokens, Input or Output.
 type Window struct {
 	Calls int
 	Per   time.Duration
+	// Unit is what is counted. Empty: Requests.
+	Unit string
 	// Slack lengthens the window. 0: the entry's WindowSlack, at most 2 % of
 	// Per. Negative: none.
 	Slack time.Duration
@@ -83,6 +93,10 @@ func (l Limits) Or(d Limits) Limits {
 	l.MaxPerHour = or(l.MaxPerHour, d.MaxPerHour)
 	l.MaxPerDay = or(l.MaxPerDay, d.MaxPerDay)
 	l.MaxConcurrent = or(l.MaxConcurrent, d.MaxConcurrent)
+	l.MaxTokensPerMinute = or(l.MaxTokensPerMinute, d.MaxTokensPerMinute)
+	l.MaxTokensPerDay = or(l.MaxTokensPerDay, d.MaxTokensPerDay)
+	l.MaxInputTokensPerMinute = or(l.MaxInputTokensPerMinute, d.MaxInputTokensPerMinute)
+	l.MaxOutputTokensPerMinute = or(l.MaxOutputTokensPerMinute, d.MaxOutputTokensPerMinute)
 	if l.Windows == nil {
 		l.Windows = d.Windows
 	}
@@ -125,6 +139,8 @@ func (l Limits) Validate() error {
 		{"MaxPerSecond", l.MaxPerSecond}, {"MaxPerMinute", l.MaxPerMinute},
 		{"MaxPerHour", l.MaxPerHour}, {"MaxPerDay", l.MaxPerDay},
 		{"MaxConcurrent", l.MaxConcurrent},
+		{"MaxTokensPerMinute", l.MaxTokensPerMinute}, {"MaxTokensPerDay", l.MaxTokensPerDay},
+		{"MaxInputTokensPerMinute", l.MaxInputTokensPerMinute}, {"MaxOutputTokensPerMinute", l.MaxOutputTokensPerMinute},
 	} {
 		if n.value < 0 || int64(n.value) > mostCalls {
 			bad("%s is %d: give a number from 1 to %d, or leave it out for no limit", n.name, n.value, mostCalls)
@@ -133,6 +149,9 @@ func (l Limits) Validate() error {
 	for i, w := range l.Windows {
 		if w.Calls <= 0 || int64(w.Calls) > mostCalls || w.Per <= 0 || w.Per > mostPer || w.Slack > mostPer {
 			bad("Windows[%d] allows %d calls in %v: give at least one of each, at most %d calls, and a year", i, w.Calls, w.Per, mostCalls)
+		}
+		if w.Unit != "" && w.Unit != Requests && !slices.Contains(tokenUnits, w.Unit) {
+			bad("Windows[%d] counts %q: it is %q, %q, %q or %q", i, w.Unit, Requests, Tokens, Input, Output)
 		}
 	}
 	if l.WindowSlack > mostPer {
@@ -156,10 +175,24 @@ func (l Limits) Validate() error {
 // Declared reports whether any rate or number of places is declared.
 func (l Limits) Declared() bool { return l.DeclaresRate() || l.MaxConcurrent > 0 }
 
-// DeclaresRate reports whether any rate is declared.
-func (l Limits) DeclaresRate() bool {
-	return l.MaxPerSecond > 0 || l.MaxPerMinute > 0 || l.MaxPerHour > 0 || l.MaxPerDay > 0 || len(l.Windows) > 0
+// DeclaresRate reports whether any rate is declared, be it of requests or of
+// tokens.
+func (l Limits) DeclaresRate() bool { return l.DeclaresRequests() || l.DeclaresTokens() }
+
+// DeclaresRequests reports whether any rate of requests is declared.
+func (l Limits) DeclaresRequests() bool {
+	return l.MaxPerSecond > 0 || l.MaxPerMinute > 0 || l.MaxPerHour > 0 || l.MaxPerDay > 0 ||
+		slices.ContainsFunc(l.Windows, func(w Window) bool { return !w.OfTokens() })
 }
+
+// DeclaresTokens reports whether any rate of tokens is declared.
+func (l Limits) DeclaresTokens() bool {
+	return l.MaxTokensPerMinute > 0 || l.MaxTokensPerDay > 0 || l.MaxInputTokensPerMinute > 0 || l.MaxOutputTokensPerMinute > 0 ||
+		slices.ContainsFunc(l.Windows, Window.OfTokens)
+}
+
+// OfTokens reports whether a window counts tokens, and not requests.
+func (w Window) OfTokens() bool { return w.Unit != "" && w.Unit != Requests }
 
 // Longest is the longest declared window, for those who keep evidence.
 func (l Limits) Longest() time.Duration {
@@ -171,9 +204,9 @@ func (l Limits) Longest() time.Duration {
 }
 
 // Exceeded reports whether the starts counted by within, in spans of each
-// declared window, go beyond a configured rate.
+// declared window, go beyond a configured rate of requests.
 func (l Limits) Exceeded(within func(per time.Duration) int) bool {
-	return slices.ContainsFunc(l.windows(), func(w Window) bool { return within(w.Per) > w.Calls })
+	return slices.ContainsFunc(l.windows(), func(w Window) bool { return !w.OfTokens() && within(w.Per) > w.Calls })
 }
 
 // windows returns every declared window. Slack is what is to be added to Per.
@@ -182,12 +215,16 @@ func (l Limits) windows() []Window {
 		return nil
 	}
 	slack := max(0, l.WindowSlack)
-	ws := make([]Window, 0, 4+len(l.Windows))
-	for _, w := range []Window{
-		{l.MaxPerSecond, time.Second, 0},
-		{l.MaxPerMinute, time.Minute, slack},
-		{l.MaxPerHour, time.Hour, slack},
-		{l.MaxPerDay, 24 * time.Hour, slack},
+	ws := make([]Window, 0, 8+len(l.Windows))
+	for _, w := range [...]Window{
+		{l.MaxPerSecond, time.Second, Requests, 0},
+		{l.MaxPerMinute, time.Minute, Requests, slack},
+		{l.MaxPerHour, time.Hour, Requests, slack},
+		{l.MaxPerDay, 24 * time.Hour, Requests, slack},
+		{l.MaxTokensPerMinute, time.Minute, Tokens, slack},
+		{l.MaxTokensPerDay, 24 * time.Hour, Tokens, slack},
+		{l.MaxInputTokensPerMinute, time.Minute, Input, slack},
+		{l.MaxOutputTokensPerMinute, time.Minute, Output, slack},
 	} {
 		if w.Calls > 0 {
 			ws = append(ws, w)
@@ -200,6 +237,7 @@ func (l Limits) windows() []Window {
 		default:
 			w.Slack = max(0, w.Slack)
 		}
+		w.Unit = or(w.Unit, Requests)
 		ws = append(ws, w)
 	}
 	return ws
@@ -208,16 +246,17 @@ func (l Limits) windows() []Window {
 // Margin is the fraction of a rate that is used.
 func (l Limits) margin() float64 { return 1 - min(max(0, l.SafetyMargin), 0.9) }
 
-// compile turns the declared limits into what a limiter is asked, with the
-// adaptive factor applied. bucket names where a unit counts.
-func (l Limits) compile(factor float64, bucket func(unit string) string) []limiter.Limit {
+// compile turns the declared limits into what a limiter is asked of a request
+// with such a toll, with the adaptive factor applied. bucket names
+// where a unit counts.
+func (l Limits) compile(factor float64, t toll, bucket func(unit string) string) []limiter.Limit {
 	if !l.Declared() {
 		return nil
 	}
 	k := l.margin() * factor
 	limits := make([]limiter.Limit, 0, 6)
 	for _, w := range l.windows() {
-		limits = append(limits, rate(bucket(Requests), float64(w.Calls)*k, w.Per, w.Slack))
+		limits = append(limits, t.in(rate(bucket(w.Unit), float64(w.Calls)*k, w.Per, w.Slack), w.Unit))
 	}
 	if l.Pacing != Burst {
 		if every := l.interval(k); every > 0 {
@@ -232,10 +271,10 @@ func (l Limits) compile(factor float64, bucket func(unit string) string) []limit
 
 // background turns the windows of a minute and longer into those of background
 // requests, at a factor of the declared rates.
-func (l Limits) background(factor float64, bucket func(unit string) string) (limits []limiter.Limit) {
+func (l Limits) background(factor float64, t toll, bucket func(unit string) string) (limits []limiter.Limit) {
 	for _, w := range l.windows() {
 		if w.Per >= time.Minute {
-			limits = append(limits, rate(bucket(Background), float64(w.Calls)*l.margin()*factor, w.Per, w.Slack))
+			limits = append(limits, t.in(rate(bucket(backgroundOf(w.Unit)), float64(w.Calls)*l.margin()*factor, w.Per, w.Slack), w.Unit))
 		}
 	}
 	return limits
@@ -256,7 +295,7 @@ func rate(bucket string, n float64, per, slack time.Duration) limiter.Limit {
 func (l Limits) interval(k float64) time.Duration {
 	var longest time.Duration
 	for _, w := range l.windows() {
-		if w.Per <= time.Minute {
+		if !w.OfTokens() && w.Per <= time.Minute {
 			longest = max(longest, share(w, k))
 		}
 	}
@@ -269,7 +308,7 @@ func (l Limits) tightest(k float64) time.Duration {
 	if every := l.interval(k); every > 0 {
 		return every
 	}
-	ws := l.windows()
+	ws := slices.DeleteFunc(l.windows(), Window.OfTokens)
 	if len(ws) == 0 {
 		return 0
 	}
@@ -311,7 +350,9 @@ func merged(limits []limiter.Limit) []limiter.Limit {
 		case i < 0:
 			out = append(out, l)
 		case l.Per > 0:
-			out[i].Calls = min(out[i].Calls, l.Calls)
+			if l.Calls < out[i].Calls {
+				out[i] = l // with what the request costs there
+			}
 		default:
 			out[i].Concurrent = min(out[i].Concurrent, l.Concurrent)
 		}

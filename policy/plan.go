@@ -9,10 +9,14 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
-// The units of the buckets that policy names.
+// The units of the buckets that policy names. Tokens are those of prompts and
+// answers together, Input those of prompts, Output those of answers.
 const (
 	Requests   = "requests"
 	Places     = "places"
+	Tokens     = "tokens"
+	Input      = "input"
+	Output     = "output"
 	Background = "background"
 )
 
@@ -34,7 +38,7 @@ type Rules struct {
 	Cost budget.Charge
 	// NoBudgets leaves out what the provider tells of its budgets: no reading
 	// is kept and none is waited for. BudgetLogOnly keeps them, and only says in
-	// Plan.Budget what would have been waited for.
+	// Plan.Unheeded what would have been waited for.
 	NoBudgets     bool
 	BudgetLogOnly bool
 	// Share is the part of the rates per minute and longer that background
@@ -42,11 +46,17 @@ type Rules struct {
 	Share float64
 }
 
-// declaresRate reports whether any rate is declared for the request.
-func (r Rules) declaresRate() bool { return r.Limits.DeclaresRate() || r.Own.DeclaresRate() }
+// declaresRequests reports whether any rate of requests is declared for the
+// request.
+func (r Rules) declaresRequests() bool {
+	return r.Limits.DeclaresRequests() || r.Own.DeclaresRequests()
+}
 
 // A Plan is what policy says now for the next request of a caller key.
 type Plan struct {
+	// Free is true where nothing holds the request up, whatever the limiter
+	// says, and it counts nowhere.
+	Free   bool
 	Limits []limiter.Limit
 	// Own is how many of them, from the beginning, bind only some requests of
 	// the caller key, those of a model, a client or the background: what they
@@ -77,19 +87,23 @@ type Plan struct {
 	Eases time.Time
 	// Why says in a few words what NotBefore comes from.
 	Why string
+	// Unheeded is when the request would have been started, had it waited for a
+	// budget as nobody does (Rules.BudgetLogOnly). Why says which.
+	Unheeded time.Time
 	// Budget is the observed budget that NotBefore comes from, nil for none.
 	Budget *Shortage
 }
 
 // A Shortage is an observed budget in which a request finds too little now.
 type Shortage struct {
-	Unit, Window string // as the dialect names them
-	Remaining    int64  // as it is projected to now
-	Limit        int64  // 0 where none is told
-	Floor        int64  // what should be left
+	Unit      string `json:"unit"` // as the dialect names them
+	Window    string `json:"window,omitempty"`
+	Remaining int64  `json:"remaining"`       // as it is projected to now
+	Limit     int64  `json:"limit,omitempty"` // 0 where none is told
+	Floor     int64  `json:"floor,omitempty"` // what should be left
 	// Anyway is true where the request may be sent all the same, if a person
 	// wants it: a reading alone never refuses.
-	Anyway bool
+	Anyway bool `json:"anyway,omitempty"`
 }
 
 // An Activity is what the line of a caller key is doing, in this process.
@@ -139,8 +153,11 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
-	case !r.NoBudgets && !a.Anyway:
+	case !r.NoBudgets && !a.Anyway && !s.Probe.Needed: // the end of a pause is no guess
 		r.budgets(&p, s, starts, now)
+		if r.BudgetLogOnly {
+			p.NotBefore, p.Unheeded, p.Budget = time.Time{}, p.NotBefore, nil
+		}
 	}
 	return p
 }
@@ -156,21 +173,22 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 // limits compiles everything that slows the key to limits.
 func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
+	t := toll{r.Cost, s.Ratios.Largest()}
 	if r.Client.Key != "" {
 		limits = append(limits, r.Client)
 	}
 	if r.OwnBucket != nil {
-		limits = append(limits, r.Own.compile(factor, r.OwnBucket)...)
+		limits = append(limits, r.Own.compile(factor, t, r.OwnBucket)...)
 		if a.Background {
-			limits = append(limits, r.Own.background(factor*r.shared(now, a), r.OwnBucket)...)
+			limits = append(limits, r.Own.background(factor*r.shared(now, a), t, r.OwnBucket)...)
 		}
 	}
 	if a.Background {
-		limits = append(limits, r.Limits.background(factor*r.shared(now, a), r.Bucket)...)
+		limits = append(limits, r.Limits.background(factor*r.shared(now, a), t, r.Bucket)...)
 	}
 	limits = merged(limits)
 	own = len(limits)
-	if declared := r.Limits.compile(factor, r.Bucket); own == 0 {
+	if declared := r.Limits.compile(factor, t, r.Bucket); own == 0 {
 		limits = declared
 	} else {
 		limits = append(limits, declared...)
@@ -185,7 +203,7 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 	}
 	limits = merged(limits)
 	lasting := len(limits)
-	if s.Probe.Needed && !r.declaresRate() {
+	if s.Probe.Needed && !r.declaresRequests() {
 		// The probe has to be counted by what will space those behind it.
 		every := toldInterval(s, now)
 		if r.learns(s, now) && s.Rate.PerSecond == 0 {
@@ -202,7 +220,7 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
 	}
-	if !r.NoBudgets && !a.Anyway {
+	if !r.NoBudgets && !r.BudgetLogOnly && !a.Anyway {
 		slow(toldSpacing(s.Levels(starts, now, r.Cost), now))
 	}
 	if s.Places.N > 0 {

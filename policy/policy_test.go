@@ -477,3 +477,106 @@ func TestModelAndClientLimits(t *testing.T) {
 		t.Errorf("got %s, %d of its own; want %s", got, p.Own, want)
 	}
 }
+
+// Windows of tokens count what the request is going to cost, in buckets of their
+// own; nothing of them is paced. What is estimated to be more than there is
+// counts as the most that any cost, and never all of a window.
+func TestTokenLimitsCompile(t *testing.T) {
+	all := policy.Limits{
+		MaxPerMinute: 60, MaxTokensPerMinute: 1000, MaxTokensPerDay: 5000, MaxInputTokensPerMinute: 800, MaxOutputTokensPerMinute: 100,
+		Windows: []policy.Window{{Calls: 300, Per: 10 * sec, Unit: policy.Input}}, WindowSlack: sec,
+	}
+	for _, tt := range []struct {
+		name    string
+		limits  policy.Limits
+		cost    budget.Charge
+		largest budget.Charge
+		factor  float64
+		want    string
+	}{
+		{"fits", all, budget.Charge{Tokens: 250, Input: 200, Output: 50}, budget.Charge{}, 1,
+			"requests 60/1m1s, tokens 250 of 1000/1m1s, tokens 250 of 5000/24h0m1s, input 200 of 800/1m1s, output 50 of 100/1m1s, input 200 of 300/10.2s, requests 1/1s"},
+		{"too much, and nothing known", all, budget.Charge{Tokens: 2000, Input: 1900, Output: 100}, budget.Charge{}, 1,
+			"requests 60/1m1s, tokens 999 of 1000/1m1s, tokens 2000 of 5000/24h0m1s, input 799 of 800/1m1s, output 100 of 100/1m1s, input 299 of 300/10.2s, requests 1/1s"},
+		{"too much, as none has been", policy.Limits{MaxTokensPerMinute: 1000}, budget.Charge{Tokens: 2000}, budget.Charge{Tokens: 400}, 1, "tokens 400 of 1000/1m0s"},
+		{"as some have been", policy.Limits{MaxTokensPerMinute: 1000}, budget.Charge{Tokens: 2000}, budget.Charge{Tokens: 4000}, 1, "tokens 999 of 1000/1m0s"},
+		{"nothing", policy.Limits{MaxTokensPerMinute: 1000}, budget.Charge{}, budget.Charge{}, 1, "tokens 1 of 1000/1m0s"},
+		{"a factor", policy.Limits{MaxTokensPerMinute: 1000}, budget.Charge{Tokens: 800}, budget.Charge{}, 0.7, "tokens 699 of 700/1m0s"},
+		{"one token", policy.Limits{MaxTokensPerMinute: 1}, budget.Charge{Tokens: 800}, budget.Charge{}, 1, "tokens 1 of 1/1m0s"},
+	} {
+		s := &budget.State{Factor: budget.Factor{Value: tt.factor, Changed: t0}}
+		if tt.largest != (budget.Charge{}) {
+			s.Ratios.Learn(t0, "m", false, tt.largest, tt.largest)
+		}
+		r := rules(tt.limits)
+		r.Cost = tt.cost
+		p := r.Plan(s, nil, t0, policy.Activity{})
+		var got []string
+		for _, l := range p.Limits {
+			text := fmt.Sprintf("%s %d/%v", l.Key, l.Calls, l.Per)
+			if l.Cost > 0 {
+				text = fmt.Sprintf("%s %d of %d/%v", l.Key, l.Cost, l.Calls, l.Per)
+			}
+			got = append(got, text)
+		}
+		if got := strings.Join(got, ", "); got != tt.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, got, tt.want)
+		}
+		if err := (limiter.Request{Limits: p.Limits, Hold: sec}).Validate(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// Background requests have their share of tokens too, counted apart, and what a
+// request has cost is settled in every bucket that may have counted it.
+func TestTokensOfTheBackground(t *testing.T) {
+	r := rules(policy.Limits{MaxTokensPerMinute: 1000, MaxPerMinute: 100, Pacing: policy.Burst})
+	r.Share, r.Cost = 0.7, budget.Charge{Tokens: 10, Input: 8, Output: 2}
+	r.OwnBucket = func(unit string) string { return "own " + unit }
+	r.Own = policy.Limits{MaxOutputTokensPerMinute: 50}
+	p := r.Plan(&budget.State{}, nil, t0, policy.Activity{Background: true, Foreground: t0})
+	var got []string
+	for _, l := range p.Limits {
+		got = append(got, fmt.Sprintf("%s %d of %d", l.Key, l.Cost, l.Calls))
+	}
+	want := "own output 2 of 50, own background-output 2 of 35, background 0 of 70, background-tokens 10 of 700, requests 0 of 100, tokens 10 of 1000"
+	if got := strings.Join(got, ", "); got != want || p.Own != 4 {
+		t.Errorf("%d of its own:\ngot  %s\nwant %s", p.Own, got, want)
+	}
+	costs := r.Costs(budget.Charge{Tokens: 7, Input: 5, Output: 1})
+	for _, l := range p.Limits {
+		i := slices.IndexFunc(costs, func(c limiter.Cost) bool { return c.Key == l.Key })
+		if (i >= 0) != (l.Cost > 0) {
+			t.Errorf("%s is settled: %t", l.Key, i >= 0)
+		}
+	}
+	if len(rules(policy.Limits{MaxPerMinute: 5}).Costs(r.Cost)) > 0 {
+		t.Error("tokens are settled where none are declared")
+	}
+}
+
+// Who declares tokens alone has declared no rate of requests: one is learned,
+// and nothing spaces starts.
+func TestTokensAreNoRateOfRequests(t *testing.T) {
+	l := policy.Limits{MaxTokensPerMinute: 1000, Windows: []policy.Window{{Calls: 5, Per: time.Hour, Unit: policy.Output}}}
+	if !l.DeclaresRate() || !l.DeclaresTokens() || l.DeclaresRequests() || l.Longest() != time.Hour {
+		t.Errorf("%+v declares otherwise", l)
+	}
+	if l.Exceeded(func(time.Duration) int { return 100 }) {
+		t.Error("requests exceed a window of tokens")
+	}
+	s := &budget.State{Rate: budget.Rate{PerSecond: 2, Changed: t0}}
+	if got := write(rules(l).Plan(s, nil, t0, policy.Activity{}).Limits); got != "1000/1m0s, 5/1h0m0s, 1/500ms" {
+		t.Errorf("%s", got)
+	}
+	for _, bad := range []policy.Limits{{MaxTokensPerDay: -1}, {MaxInputTokensPerMinute: 1 << 41}, {Windows: []policy.Window{{Calls: 1, Per: sec, Unit: "words"}}}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+	e := rules(policy.Limits{MaxTokensPerMinute: 1000, MaxInputTokensPerMinute: 500, SafetyMargin: 0.1}).Effective(&budget.State{}, t0)
+	if e.TokensPerMinute != 900 || e.InputPerMinute != 450 || e.Spacing != 0 || len(e.Bounds) != 2 {
+		t.Errorf("%+v", e)
+	}
+}

@@ -24,7 +24,7 @@ const (
 // and no reading names a rate of requests. Who wants no adaptation wants no
 // learning either.
 func (r Rules) learns(s *budget.State, now time.Time) bool {
-	if r.Limits.Adaptive.Off || r.declaresRate() {
+	if r.Limits.Adaptive.Off || r.declaresRequests() {
 		return false
 	}
 	for _, b := range s.Readings {

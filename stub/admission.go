@@ -1,8 +1,10 @@
 package stub
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,7 @@ type verdict struct {
 	extra   http.Header
 	wait    time.Duration
 	tells   RetryAfter // how wait is told; none where it is not known
+	inBody  RetryAfter // how the body tells it, empty where it does not
 
 	// Otherwise the request was admitted: its generation, its place, and what
 	// goes wrong with it.
@@ -26,9 +29,9 @@ type verdict struct {
 	arrived    time.Time
 	service    time.Duration
 	fault      FaultKind
+	charged    int // by the first meter
 
-	budget budget
-	told   bool // there is a budget to tell
+	budgets []budget
 }
 
 func (v verdict) answered() bool { return v.status != 0 }
@@ -41,6 +44,7 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	now := time.Now()
 	s.requests++
 	s.places.expire(now)
+	s.catchUp(now)
 	v := verdict{request: s.requests, arrived: now, service: chance.service, tells: s.config.RetryAfter}
 	early := s.told.early(sent, now)
 	if early {
@@ -58,7 +62,7 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	case step.Fault != "":
 		s.begin(&v, ask, step.Fault)
 	default:
-		s.meter(&v)
+		s.meter(&v, ask)
 		if !v.answered() {
 			fault := s.config.Faults.strikes(s.counts.Admitted, chance.luck)
 			if fault.Kind == FaultStatus {
@@ -71,51 +75,71 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	}
 
 	s.counts.PeakLive = max(s.counts.PeakLive, len(s.places.live))
-	s.arrivals.add(Arrival{At: now, Admitted: !v.answered(), Early: early})
+	s.arrivals.add(Arrival{At: now, Admitted: !v.answered(), Early: early, Charged: v.charged})
 	if v.answered() {
 		s.told.tell(now, v.wait, v.tells)
+		s.told.tell(now, v.wait, cmp.Or(v.inBody, RetryAfterNone))
 	}
-	v.budget, v.told = s.budget(now)
+	v.budgets = s.budgets(now)
 	return v
 }
 
 // meter asks every meter and counts the request in all or, as a refusal, in
 // those that penalise.
-func (s *Stub) meter(v *verdict) {
+func (s *Stub) meter(v *verdict, a ask) {
 	now := v.arrived
 	full, wait, known := s.places.full(now)
-	refused := full
-	for _, m := range s.meters {
-		refused = refused || m.wait(now) > 0
-	}
-	if !refused {
-		for _, m := range s.meters {
-			m.take(now)
+	cost, then := s.config.Charge.cost(a)
+	fits, by := s.fits(now, cost)
+	if fits && !full {
+		for i, m := range s.meters {
+			m.take(now, cost[s.units[i]])
 		}
+		if len(then) > 0 && len(s.meters) > 0 {
+			s.owe(due{now.Add(v.service), now, then})
+		}
+		v.charged = s.charged(cost)
 		s.counts.Admitted++
 		s.counts.PeakWindow = max(s.counts.PeakWindow, s.peak.add(now))
 		return
 	}
 	s.counts.Refused++
 	if s.config.Penalise {
-		for _, m := range s.meters {
-			m.penalise(now)
+		for i, m := range s.meters {
+			m.penalise(now, cost[s.units[i]])
 		}
 	}
 	// Asked after the penalty: the wait told is the one that holds now. Every
 	// meter still admits at the latest of their instants, as none closes again
 	// by itself.
-	for _, m := range s.meters {
-		wait = max(wait, m.wait(now))
+	for i, m := range s.meters {
+		wait = max(wait, m.wait(now, cost[s.units[i]]))
 	}
 	v.status, v.wait = http.StatusTooManyRequests, wait
-	v.message = "Rate limit reached for requests"
+	v.message = "Rate limit reached for " + strings.ReplaceAll(string(cmp.Or(by, Requests)), "_", " ")
 	if full {
 		v.message = "Too many concurrent requests"
 	}
 	if !known {
 		v.tells = RetryAfterNone
 	}
+	limit := s.places.limit
+	if len(s.meters) > 0 {
+		limit = s.meters[0].budget(now).limit
+	}
+	v.refuseAs(cmp.Or(s.config.Refusals, s.config.Headers), limit)
+}
+
+// fits says whether every meter would admit a request, and which unit would
+// not. It needs the lock.
+func (s *Stub) fits(now time.Time, cost map[Unit]int) (fits bool, by Unit) {
+	fits = true
+	for i, m := range s.meters {
+		if m.wait(now, cost[s.units[i]]) > 0 {
+			fits, by = false, s.units[i]
+		}
+	}
+	return fits, by
 }
 
 // begin starts a generation, or the fault that strikes instead of it or in
@@ -151,12 +175,18 @@ func (s *Stub) leave(p *place) {
 	}
 }
 
-// budget is what the first meter has left. It needs the lock.
-func (s *Stub) budget(now time.Time) (b budget, has bool) {
-	if s.config.Headers == "" || s.config.Headers == HeadersNone || len(s.meters) == 0 {
-		return budget{}, false
+// budgets is what the meters have left. It needs the lock.
+func (s *Stub) budgets(now time.Time) (bs []budget) {
+	if s.config.Headers == "" || s.config.Headers == HeadersNone {
+		return nil
 	}
-	return s.meters[0].budget(now), true
+	s.catchUp(now)
+	for i, m := range s.meters {
+		b := m.budget(now)
+		b.unit, b.per = s.units[i], s.spans[i]
+		bs = append(bs, b)
+	}
+	return bs
 }
 
 // sleepUntil waits for an instant and says whether it came before the end of

@@ -16,7 +16,7 @@ var anthropic = api{
 		message := anthropicMessage(r)
 		message["content"] = []any{fields{"type": "text", "text": r.text()}}
 		message["stop_reason"] = "end_turn"
-		message["usage"] = fields{"input_tokens": r.prompt, "output_tokens": completionTokens}
+		message["usage"] = anthropicUsage(r, r.ask.cost.output)
 		return message
 	},
 	start: func(r reply) []event {
@@ -38,7 +38,7 @@ var anthropic = api{
 			anthropicEvent("content_block_stop", fields{"index": 0}),
 			anthropicEvent("message_delta", fields{
 				"delta": fields{"stop_reason": "end_turn", "stop_sequence": nil},
-				"usage": fields{"input_tokens": r.prompt, "output_tokens": completionTokens},
+				"usage": anthropicUsage(r, r.ask.cost.output),
 			}),
 			anthropicEvent("message_stop", fields{}),
 		}
@@ -50,8 +50,18 @@ func anthropicMessage(r reply) fields {
 	return fields{
 		"id": "msg_stub_" + strconv.Itoa(r.generation), "type": "message", "role": "assistant",
 		"model": r.model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil,
-		"usage": fields{"input_tokens": r.prompt, "output_tokens": 1},
+		"usage": anthropicUsage(r, 1),
 	}
+}
+
+// anthropicUsage counts what was cached beside the rest of the input.
+func anthropicUsage(r reply, output int) fields {
+	u := r.ask.cost
+	usage := fields{"input_tokens": u.input - u.cached, "output_tokens": output}
+	if u.cached > 0 {
+		usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"] = u.cached, 0
+	}
+	return usage
 }
 
 func anthropicEvent(name string, data fields) event {

@@ -52,28 +52,35 @@ func (b *bucket) refill(now time.Time) {
 	b.at = now
 }
 
-func (b *bucket) wait(now time.Time) time.Duration {
+func (b *bucket) wait(now time.Time, n int) time.Duration {
 	b.refill(now)
-	return b.until(b.token)
+	return b.until(b.token * int64(min(n, b.burst)))
 }
 
-func (b *bucket) take(now time.Time) {
+func (b *bucket) take(now time.Time, n int) {
 	b.refill(now)
-	b.level -= b.token
+	b.level -= b.token * int64(n)
 }
 
-func (b *bucket) penalise(now time.Time) {
+func (b *bucket) give(now, _ time.Time, n int) {
+	b.refill(now)
+	b.level = min(b.capacity(), b.level+b.token*int64(n))
+}
+
+func (b *bucket) penalise(now time.Time, n int) {
 	b.refill(now)
 	// The floor keeps a client that hammered for a while from being locked out
 	// for longer than two full buckets take.
-	b.level = max(b.level-b.token, -b.capacity())
+	b.level = max(b.level-b.token*int64(n), -b.capacity())
 }
 
 func (b *bucket) budget(now time.Time) budget {
 	b.refill(now)
+	remaining := max(0, b.level/b.token)
 	return budget{
 		limit:     b.burst,
-		remaining: int(max(0, b.level/b.token)),
+		remaining: int(remaining),
 		full:      now.Add(b.until(b.capacity())),
+		more:      now.Add(b.until(min(b.capacity(), (remaining+1)*b.token))),
 	}
 }

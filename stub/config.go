@@ -11,9 +11,13 @@ import (
 // that answers everything at once.
 type Config struct {
 	// Meters that all have to admit a request. A refused request counts in
-	// none of them, unless Penalise is set. The first is the one whose budget
-	// is told in headers; the others are the limits nobody told the client of.
+	// none of them, unless Penalise is set. What can be told of only one is
+	// told of the first; the others are limits that nobody told the client of.
 	Meters []Meter
+
+	// Charge is how a request counts in meters of tokens. Empty means
+	// [ChargeProduced].
+	Charge Charge
 
 	// Concurrent is the most requests in service at once, on top of any meter.
 	// 0 means no such cap.
@@ -23,6 +27,9 @@ type Config struct {
 	// like an admitted one, in a bucket as a token, down to Burst tokens below
 	// empty. Asking again too soon then makes it worse.
 	Penalise bool
+
+	// Other is another client that spends from the same meters.
+	Other Other
 
 	// Jitter is the longest time a request is in transit before it arrives at
 	// the meters: each draws from [0, Jitter).
@@ -47,9 +54,13 @@ type Config struct {
 	RetryAfter RetryAfter
 
 	// Headers is whose budget headers answers and refusals carry. Empty means
-	// [HeadersNone]. The budget is the first meter's; a cap on concurrency has
-	// none.
+	// [HeadersNone]. A cap on concurrency has none.
 	Headers Headers
+
+	// Refusals is whose way of refusing a meter has: status, body and whether
+	// there is a Retry-After. Empty means that of Headers; where it has none of
+	// its own, the API's.
+	Refusals Headers
 
 	// HeadersAt is the instant the budget headers speak of. Empty means
 	// [AtAdmission].
@@ -115,7 +126,13 @@ func (c Config) validate() error {
 		bad("service and its spread are too long: %v and %v", c.Service, c.ServiceSpread)
 	}
 	add("retry-after", known(c.RetryAfter, retryAfters))
+	add("other client", c.Other.validate())
+	if c.Other.Share > 0 && !slices.ContainsFunc(c.Meters, Meter.counts) {
+		bad("another client needs a meter to spend from")
+	}
+	add("charge", known(c.Charge, charges))
 	add("headers", known(c.Headers, headersWords))
+	add("refusals", known(c.Refusals, headersWords))
 	add("headers-at", known(c.HeadersAt, headersAts))
 	for i, f := range c.Faults {
 		add(fmt.Sprintf("fault %d", i+1), f.validate())

@@ -32,9 +32,9 @@ func TestBadConfigsAreRefusedWhole(t *testing.T) {
 		{stub.Config{Meters: []stub.Meter{{Kind: stub.Bucket, Limit: 1, Per: math.MaxInt64, Burst: math.MaxInt}}}, []string{"more than can be metered exactly"}},
 		{stub.Config{Concurrent: -1, Jitter: -time.Second, Service: -1, ServiceSpread: -1, Ping: -1, Window: -1}, []string{"concurrent is -1", "jitter is -1s", "service is -1ns", "service spread", "ping is -1ns", "window"}},
 		{stub.Config{Service: math.MaxInt64, ServiceSpread: 1}, []string{"too long"}},
-		{stub.Config{RetryAfter: "iso", Headers: "groq", HeadersAt: "noon"}, []string{
-			`retry-after: unknown word "iso": use seconds, ms, date, zero, none`,
-			`headers: unknown word "groq": use none, openai, anthropic`,
+		{stub.Config{RetryAfter: "iso", Headers: "parrot", HeadersAt: "noon"}, []string{
+			`retry-after: unknown word "iso": use seconds, decimal, ms, date, zero, none`,
+			`headers: unknown word "parrot": use none, openai, anthropic`,
 			`headers-at: unknown word "noon": use admission, head`,
 		}},
 		{stub.Config{Faults: stub.Faults{{}, {Kind: stub.FaultStatus, Status: 200}, {Kind: stub.FaultCut, Status: 500}, {Kind: stub.FaultCut, Every: 1, P: math.NaN()}, {Kind: stub.FaultReset, Every: 2, First: 3}, {Kind: stub.FaultReset, Every: -1}}}, []string{

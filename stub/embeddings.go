@@ -18,7 +18,7 @@ var embeddings = api{
 		}
 		return fields{
 			"object": "list", "model": r.model, "data": data,
-			"usage": fields{"prompt_tokens": r.prompt, "total_tokens": r.prompt},
+			"usage": fields{"prompt_tokens": r.ask.cost.input, "total_tokens": r.ask.cost.input},
 		}
 	},
 }

@@ -37,6 +37,9 @@ type Counts struct {
 	// client, and what that client sends meanwhile is counted too.
 	Early int `json:"early"`
 
+	// Other is how many requests of [Config.Other] were admitted.
+	Other int `json:"other,omitempty"`
+
 	// Left is how many clients went away before their answer was complete.
 	Left int `json:"left"`
 }
@@ -48,12 +51,16 @@ func (s *Stub) Counts() Counts {
 	return s.counts
 }
 
-// An Arrival is one generation request at the instant the script and the
+// An Arrival is one generation request, of a client or of [Config.Other], at the instant the script and the
 // meters decided over it.
 type Arrival struct {
 	At       time.Time
 	Admitted bool // to generate, whatever fault struck it
 	Early    bool // see [Counts]
+	Other    bool // of [Config.Other]
+	// Charged is what the first meter counted at once for an admitted request,
+	// 1 where no meter counts.
+	Charged int
 }
 
 // maxArrivals is how many arrivals are kept.

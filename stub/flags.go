@@ -26,6 +26,7 @@ type RetryAfter string
 
 const (
 	RetryAfterSeconds RetryAfter = "seconds" // Retry-After: whole seconds, rounded up
+	RetryAfterDecimal RetryAfter = "decimal" // Retry-After: seconds with a fraction, rounded up to the millisecond
 	RetryAfterMS      RetryAfter = "ms"      // retry-after-ms: milliseconds, rounded up
 	RetryAfterDate    RetryAfter = "date"    // Retry-After: an HTTP date, rounded up to its second
 	RetryAfterZero    RetryAfter = "zero"    // Retry-After: 0, whatever the wait
@@ -36,9 +37,36 @@ const (
 type Headers string
 
 const (
-	HeadersNone      Headers = "none"
-	HeadersOpenAI    Headers = "openai"    // x-ratelimit-*-requests, reset as a duration
-	HeadersAnthropic Headers = "anthropic" // anthropic-ratelimit-requests-*, reset as an RFC 3339 instant
+	HeadersNone         Headers = "none"
+	HeadersOpenAI       Headers = "openai"
+	HeadersAnthropic    Headers = "anthropic"
+	HeadersAzure        Headers = "azure"
+	HeadersBedrock      Headers = "bedrock" // tells nothing; refuses as it does
+	HeadersCerebras     Headers = "cerebras"
+	HeadersClaudePlan   Headers = "claude-plan" // how much of a window of 5 h is spent
+	HeadersCodex        Headers = "codex"       // how much of a plan's window is spent
+	HeadersCohere       Headers = "cohere"
+	HeadersFireworks    Headers = "fireworks"
+	HeadersGemini       Headers = "gemini" // tells nothing; refuses as it does
+	HeadersGitHub       Headers = "github"
+	HeadersGroq         Headers = "groq" // requests per day, tokens per minute
+	HeadersIETF         Headers = "ietf"
+	HeadersLiteLLM      Headers = "litellm"
+	HeadersMistral      Headers = "mistral"
+	HeadersOllama       Headers = "ollama"     // tells nothing; refuses as it does
+	HeadersOpenRouter   Headers = "openrouter" // tells in refusals
+	HeadersTogether     Headers = "together"
+	HeadersXAI          Headers = "xai"
+	HeadersBrightData   Headers = "brightdata" // tells nothing; refuses as it does
+	HeadersCloudflare   Headers = "cloudflare"
+	HeadersDeepSeek     Headers = "deepseek"     // tells nothing; refuses as it does
+	HeadersDigitalOcean Headers = "digitalocean" // resets are when a request fits
+	HeadersGitHubModels Headers = "github-models"
+	HeadersHuggingFace  Headers = "huggingface"
+	HeadersLlamaCpp     Headers = "llamacpp"   // tells nothing; refuses as it does
+	HeadersNvidia       Headers = "nvidia"     // tells nothing; refuses as it does
+	HeadersPerplexity   Headers = "perplexity" // tells nothing; refuses as it does
+	HeadersVertex       Headers = "vertex"     // tells nothing; refuses as it does
 )
 
 // HeadersAt is the instant whose budget the headers tell. The two differ when
@@ -64,10 +92,16 @@ const (
 
 var (
 	meterKinds   = []MeterKind{Rolling, Fixed, Bucket, Concurrent}
-	retryAfters  = []RetryAfter{RetryAfterSeconds, RetryAfterMS, RetryAfterDate, RetryAfterZero, RetryAfterNone}
-	headersWords = []Headers{HeadersNone, HeadersOpenAI, HeadersAnthropic}
-	headersAts   = []HeadersAt{AtAdmission, AtHead}
-	faultKinds   = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}
+	retryAfters  = []RetryAfter{RetryAfterSeconds, RetryAfterDecimal, RetryAfterMS, RetryAfterDate, RetryAfterZero, RetryAfterNone}
+	headersWords = []Headers{
+		HeadersNone, HeadersOpenAI, HeadersAnthropic, HeadersAzure, HeadersBedrock, HeadersBrightData, HeadersCerebras,
+		HeadersClaudePlan, HeadersCloudflare, HeadersCodex, HeadersCohere, HeadersDeepSeek, HeadersDigitalOcean, HeadersFireworks,
+		HeadersGemini, HeadersGitHub, HeadersGitHubModels, HeadersGroq, HeadersHuggingFace, HeadersIETF, HeadersLiteLLM,
+		HeadersLlamaCpp, HeadersMistral, HeadersNvidia, HeadersOllama, HeadersOpenRouter, HeadersPerplexity, HeadersTogether,
+		HeadersVertex, HeadersXAI,
+	}
+	headersAts = []HeadersAt{AtAdmission, AtHead}
+	faultKinds = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}
 )
 
 // Set reads a kind from text.
@@ -78,6 +112,21 @@ func (r *RetryAfter) Set(text string) error { return setWord(r, text, retryAfter
 
 // Set reads a dialect's name from text.
 func (h *Headers) Set(text string) error { return setWord(h, text, headersWords) }
+
+// Set reads a rule from text.
+func (c *Charge) Set(text string) error { return setWord(c, text, charges) }
+
+// Set reads a unit from text.
+func (u *Unit) Set(text string) error { return setWord(u, text, units) }
+
+func (c Charge) String() string { return string(c) }
+func (u Unit) String() string   { return string(u) }
+
+// Type names the value in a command's help.
+func (c Charge) Type() string { return alternatives(charges, "|") }
+
+// Type names the value in a command's help.
+func (u Unit) Type() string { return alternatives(units, "|") }
 
 // Set reads an instant's name from text.
 func (h *HeadersAt) Set(text string) error { return setWord(h, text, headersAts) }
@@ -93,8 +142,11 @@ func (k MeterKind) Type() string { return alternatives(meterKinds, "|") }
 // Type names the value in a command's help.
 func (r RetryAfter) Type() string { return alternatives(retryAfters, "|") }
 
+// HeadersWords lists the words for Headers.
+func HeadersWords() string { return alternatives(headersWords, ", ") }
+
 // Type names the value in a command's help.
-func (h Headers) Type() string { return alternatives(headersWords, "|") }
+func (h Headers) Type() string { return "PROVIDER" }
 
 // Type names the value in a command's help.
 func (h HeadersAt) Type() string { return alternatives(headersAts, "|") }

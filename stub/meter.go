@@ -1,6 +1,7 @@
 package stub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -11,7 +12,11 @@ import (
 type Meter struct {
 	Kind MeterKind
 
-	// Limit is how many requests Per admits, or, for [Concurrent], how many
+	// Unit is what it counts. Empty means requests. What a request costs in
+	// tokens is said by [Config.Charge].
+	Unit Unit
+
+	// Limit is how much of it Per admits, or, for [Concurrent], how many
 	// may be in service at once.
 	Limit int
 
@@ -23,18 +28,23 @@ type Meter struct {
 	Burst int
 }
 
-// A meter counts requests. Its caller asks in the order of time, one at a
+// A meter counts requests, or the tokens they cost. Its caller asks in the order of time, one at a
 // time, and asks all meters of a request before it counts in any.
 type meter interface {
-	// wait says how long from now until one request would be admitted, with
-	// nothing else counted meanwhile; 0 means at once. It changes nothing.
-	wait(now time.Time) time.Duration
+	// wait says how long from now until a request that costs n would be
+	// admitted, with nothing else counted meanwhile; 0 means at once. One that
+	// costs more than the meter ever has is admitted by a full one. It changes
+	// nothing.
+	wait(now time.Time, n int) time.Duration
 
-	// take counts a request that was admitted.
-	take(now time.Time)
+	// take counts a request that was admitted, or what it costs besides.
+	take(now time.Time, n int)
+
+	// give takes n off what was counted for a request admitted at an instant.
+	give(now, at time.Time, n int)
 
 	// penalise counts a request that was refused.
-	penalise(now time.Time)
+	penalise(now time.Time, n int)
 
 	// budget says what is left.
 	budget(now time.Time) budget
@@ -42,14 +52,21 @@ type meter interface {
 
 // A budget is what headers tell of one meter.
 type budget struct {
+	unit             Unit
+	per              time.Duration
 	limit, remaining int
 	// full is when remaining is limit again, if nothing else is counted.
 	full time.Time
+	// more is when there will be more than remaining, and now where all is
+	// there.
+	more time.Time
 }
 
 // counts says whether the meter is one with a count over time, as against
 // none at all or a cap on concurrency.
 func (m Meter) counts() bool { return m.Kind != "" && m.Kind != Concurrent }
+
+func (m Meter) unit() Unit { return cmp.Or(m.Unit, Requests) }
 
 func (m Meter) per() time.Duration {
 	if m.Per == 0 {
@@ -71,9 +88,11 @@ func (m Meter) build() meter {
 		return &fixed{limit: m.Limit, per: m.per()}
 	case Bucket:
 		return newBucket(m)
-	default:
-		return &rolling{limit: m.Limit, per: m.per()}
 	}
+	if m.Unit != "" && m.Unit != Requests {
+		return &weighted{limit: m.Limit, per: m.per()}
+	}
+	return &rolling{limit: m.Limit, per: m.per()}
 }
 
 // validate is told the configuration's own cap, since a concurrent meter may
@@ -84,6 +103,9 @@ func (m Meter) validate(places int) error {
 	unknown := known(m.Kind, meterKinds)
 	if unknown != nil {
 		bad("kind: %w", unknown)
+	}
+	if err := known(m.Unit, units); err != nil {
+		bad("unit: %w", err)
 	}
 	if m.Per < 0 {
 		bad("per is %v; it must not be negative", m.Per)

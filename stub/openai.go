@@ -60,11 +60,12 @@ func openAIChunk(r reply, delta fields, finish any) event {
 }
 
 func openAIUsage(r reply) fields {
-	return fields{
-		"prompt_tokens":     r.prompt,
-		"completion_tokens": completionTokens,
-		"total_tokens":      r.prompt + completionTokens,
+	u := r.ask.cost
+	usage := fields{"prompt_tokens": u.input, "completion_tokens": u.output, "total_tokens": u.input + u.output}
+	if u.cached > 0 {
+		usage["prompt_tokens_details"] = fields{"cached_tokens": u.cached}
 	}
+	return usage
 }
 
 func openAIFailure(status int, message string) any {

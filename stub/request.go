@@ -31,6 +31,8 @@ type ask struct {
 	base64 bool   // embeddings as text
 	bytes  int64  // of the body
 	id     uint64 // stands for the request's identity; 0 is none
+	bound  int    // on the answer, in tokens; 0 is none
+	cost   usage
 }
 
 // tokens is what the request's input is said to cost.
@@ -56,6 +58,7 @@ func readAsk(r *http.Request, hashBody bool) (ask, error) {
 		}
 	}
 	a.read(kept)
+	a.cost = usageOf(r.Header, a.bytes)
 	// A letter in front keeps a key from being taken for a body.
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
 		a.id = maphash.String(ids, "k"+key)
@@ -97,6 +100,8 @@ func (a *ask) read(body []byte) {
 			value = &a.model
 		case "input":
 			value = &input
+		case "max_tokens", "max_completion_tokens", "max_output_tokens":
+			value = &a.bound
 		case "encoding_format":
 			value = &format
 		}
@@ -104,6 +109,7 @@ func (a *ask) read(body []byte) {
 		if err := fields.Decode(value); err != nil && !errors.As(err, &wrongType) {
 			return
 		}
+		a.bound = min(max(0, a.bound), 1<<30)
 		a.usage = a.usage || options.Usage
 		a.base64 = a.base64 || format == "base64"
 		// Tokens are one text.

@@ -49,11 +49,11 @@ func response(r reply, status string) fields {
 	if status == "completed" {
 		answer["output"] = []any{responseItem(r, status)}
 		answer["usage"] = fields{
-			"input_tokens":          r.prompt,
-			"input_tokens_details":  fields{"cached_tokens": 0},
-			"output_tokens":         completionTokens,
+			"input_tokens":          r.ask.cost.input,
+			"input_tokens_details":  fields{"cached_tokens": r.ask.cost.cached},
+			"output_tokens":         r.ask.cost.output,
 			"output_tokens_details": fields{"reasoning_tokens": 0},
-			"total_tokens":          r.prompt + completionTokens,
+			"total_tokens":          r.ask.cost.input + r.ask.cost.output,
 		}
 	}
 	return answer

@@ -18,14 +18,14 @@ type rolling struct {
 	oldest  int         // its oldest entry then
 }
 
-func (r *rolling) wait(now time.Time) time.Duration {
+func (r *rolling) wait(now time.Time, _ int) time.Duration {
 	if len(r.counted) < r.limit {
 		return 0
 	}
 	return max(0, r.counted[r.oldest].Add(r.per).Sub(now))
 }
 
-func (r *rolling) take(now time.Time) {
+func (r *rolling) take(now time.Time, _ int) {
 	if len(r.counted) < r.limit {
 		r.counted = append(r.counted, now)
 		return
@@ -34,13 +34,16 @@ func (r *rolling) take(now time.Time) {
 	r.oldest = (r.oldest + 1) % r.limit
 }
 
-func (r *rolling) penalise(now time.Time) { r.take(now) }
+func (r *rolling) penalise(now time.Time, n int) { r.take(now, n) }
+
+func (r *rolling) give(time.Time, time.Time, int) {} // a request is not given back
 
 func (r *rolling) budget(now time.Time) budget {
 	// From the newest back to the first that has left: they are in order.
 	used := sort.Search(len(r.counted), func(n int) bool { return !r.back(n).Add(r.per).After(now) })
 	b := budget{limit: r.limit, remaining: r.limit - used, full: now}
-	if used > 0 {
+	if b.more = now; used > 0 {
+		b.more = r.back(used - 1).Add(r.per)
 		b.full = r.back(0).Add(r.per)
 	}
 	return b

@@ -57,6 +57,11 @@ type Stub struct {
 	service   *rand.Rand
 	luck      *rand.Rand
 	meters    []meter
+	units     []Unit // of the meters
+	spans     []time.Duration
+	dues      []due // in order
+	other     burst
+	nextOther time.Time // zero before the first request
 	places    places
 	step      int // of the script
 	requests  int // generation requests that arrived, and so request ids
@@ -87,9 +92,12 @@ func New(c Config) (*Stub, error) {
 	for _, m := range c.Meters {
 		if m.counts() {
 			s.meters = append(s.meters, m.build())
+			s.units = append(s.units, m.unit())
+			s.spans = append(s.spans, m.per())
 		}
 	}
 	s.peak.per = c.window()
+	s.other = s.burst()
 	return s, nil
 }
 

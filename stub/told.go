@@ -24,7 +24,7 @@ func (t *told) tell(now time.Time, wait time.Duration, form RetryAfter) {
 	switch form {
 	case RetryAfterNone, RetryAfterZero:
 		return
-	case RetryAfterMS:
+	case RetryAfterMS, RetryAfterDecimal:
 		until = now.Add(roundUp(wait, time.Millisecond))
 	case RetryAfterDate:
 		until = ceilSecond(now.Add(wait))
@@ -45,6 +45,8 @@ func setRetryAfter(h http.Header, now time.Time, wait time.Duration, form RetryA
 	case RetryAfterNone:
 	case RetryAfterZero:
 		h.Set("Retry-After", "0")
+	case RetryAfterDecimal:
+		h.Set("Retry-After", decimal.write(now.Add(wait), now))
 	case RetryAfterMS:
 		h.Set("Retry-After-Ms", strconv.FormatInt(int64(roundUp(wait, time.Millisecond)/time.Millisecond), 10))
 	case RetryAfterDate:

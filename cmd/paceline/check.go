@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/home"
 	"github.com/paceline-proxy/paceline/internal/proxy"
@@ -176,7 +177,7 @@ func (out *checked) describe(c *config.Config) error {
 	for _, p := range c.Providers {
 		const chat, messages = "/v1/chat/completions", "/v1/messages"
 		path := chat
-		if p.Dialect == "anthropic" {
+		if d, _ := dialect.ByName(p.Dialect); d != nil && d.API == dialect.AnthropicAPI {
 			path = messages
 		}
 		to, err := proxy.SendsTo(p.BaseURL, path)

@@ -49,7 +49,7 @@ early, with what was seen so far.`,
 				return json.NewEncoder(c.OutOrStdout()).Encode(demo.TotalsOf(r))
 			}
 			width := demo.Width
-			if at, ok := terminal(c.OutOrStdout()); ok {
+			if at, ok := screen(c.OutOrStdout()); ok {
 				width = at.columns
 			}
 			return demo.WriteReport(c.OutOrStdout(), r, width, colored(c.OutOrStdout()))

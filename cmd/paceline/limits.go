@@ -140,6 +140,8 @@ func printLimits(w io.Writer, all []callerLimits, now time.Time) error {
 func describeDeclared(l paceline.LimitsStatus) string {
 	return config.Describe(paceline.Limits{
 		MaxPerSecond: l.PerSecond, MaxPerMinute: l.PerMinute, MaxPerHour: l.PerHour, MaxPerDay: l.PerDay,
+		MaxTokensPerMinute: l.TokensPerMinute, MaxTokensPerDay: l.TokensPerDay,
+		MaxInputTokensPerMinute: l.InputTokensPerMinute, MaxOutputTokensPerMinute: l.OutputTokensPerMinute,
 		MaxConcurrent: l.Concurrent, Pacing: paceline.Pacing(l.Pacing), SafetyMargin: l.SafetyMargin,
 	})
 }
@@ -185,6 +187,18 @@ type setting struct {
 	value       int
 }
 
+// toldKeys are the keys for what is told, by its unit and window.
+var toldKeys = map[[2]string]string{
+	{dialect.Requests, dialect.Second}:     "maxPerSecond",
+	{dialect.Requests, dialect.Minute}:     "maxPerMinute",
+	{dialect.Requests, dialect.Hour}:       "maxPerHour",
+	{dialect.Requests, dialect.Day}:        "maxPerDay",
+	{dialect.Tokens, dialect.Minute}:       "maxTokensPerMinute",
+	{dialect.Tokens, dialect.Day}:          "maxTokensPerDay",
+	{dialect.InputTokens, dialect.Minute}:  "maxInputTokensPerMinute",
+	{dialect.OutputTokens, dialect.Minute}: "maxOutputTokensPerMinute",
+}
+
 // settings are what the configuration would say of a line.
 func (l callerLimits) settings() []setting {
 	var out []setting
@@ -205,12 +219,15 @@ func (l callerLimits) settings() []setting {
 	add("maxPerHour", "declared", d.PerHour)
 	add("maxPerDay", "declared", d.PerDay)
 	add("maxConcurrent", "declared", d.Concurrent)
-	windows := map[string]string{dialect.Second: "maxPerSecond", dialect.Minute: "maxPerMinute", dialect.Hour: "maxPerHour", dialect.Day: "maxPerDay"}
+	add("maxTokensPerMinute", "declared", d.TokensPerMinute)
+	add("maxTokensPerDay", "declared", d.TokensPerDay)
+	add("maxInputTokensPerMinute", "declared", d.InputTokensPerMinute)
+	add("maxOutputTokensPerMinute", "declared", d.OutputTokensPerMinute)
 	told := false
 	for _, t := range l.Told {
-		if key := windows[t.Window]; key != "" && t.Unit == dialect.Requests && t.Limit != nil && t.Scope == "" {
+		if key := toldKeys[[2]string{t.Unit, t.Window}]; key != "" && t.Limit != nil && t.Scope == "" {
 			add(key, "told", int(min(*t.Limit, math.MaxInt32)))
-			told = true
+			told = told || t.Unit == dialect.Requests
 		}
 	}
 	if ms := l.Learned.SpacingMs; ms > 0 && !told {

@@ -17,7 +17,7 @@ import (
 // logTable returns what writes a record as a line of a table, the first one
 // below its head. On a terminal a line is no longer than that is wide.
 func logTable(w io.Writer) func(paceline.Record) error {
-	at, _ := terminal(w)
+	at, _ := screen(w)
 	colors := colored(w)
 	line := func(cells ...any) string {
 		text := strings.TrimRight(fmt.Sprintf("%-14s  %-32s  %6s  %8s  %8s  %14s  %s", cells...), " ")

@@ -21,6 +21,7 @@ type order struct {
 	Why      string `json:"why,omitempty"`
 	What     string `json:"what,omitempty"`
 	Mode     string `json:"mode,omitempty"`
+	ID       string `json:"id,omitempty"`
 }
 
 // give has the proxy of the home do something.

@@ -112,6 +112,7 @@ Exit codes:
 		Example: `  paceline serve                         run the proxy
   paceline exec -- claude                run a command through it
   eval "$(paceline env)"                 send this shell's programs through it
+  paceline run --model gpt-5-mini "Hi."  ask one question through it
   paceline doctor                        find out what is wrong
   paceline demo                          see what pacing does, in 45 seconds
   paceline stub --limit 15 --per 1m      a provider to try things on`,
@@ -126,9 +127,9 @@ Exit codes:
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.SetFlagErrorFunc(asUsage)
 	root.AddCommand(
-		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newDoctor(),
-		newStatus(), newLimits(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
-		newStats(), newLog(),
+		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newRun(), newDoctor(),
+		newStatus(), newLimits(), newWait(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
+		newStats(), newLog(), newExplain(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())

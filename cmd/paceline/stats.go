@@ -153,7 +153,7 @@ func loggedProviders(ctx context.Context, r *history.Reader) []string {
 
 // printStats writes a report for people, and a picture of it to a terminal.
 func printStats(w io.Writer, s *paceline.Stats, q paceline.StatsQuery) error {
-	at, ok := terminal(w)
+	at, ok := screen(w)
 	if err := s.WriteTable(w, at.columns); err != nil || !ok {
 		return err
 	}

@@ -20,15 +20,21 @@ func newStub() *cobra.Command {
 		Short: "Run a stand-in provider with real limits",
 		Long: `Run a stand-in for a model provider on this machine. It answers chat completions,
 responses, messages and embeddings, streamed or not, and refuses, tells waits
-and breaks the way providers do. Use it to try a client, an SDK's retries or paceline's limits
-without a key and without spending anything.
+and breaks the way providers do. Use it to try a client, an SDK's retries or
+paceline's limits without a key and without spending anything.
 
 Without --meter and --limit it admits everything. With --limit alone the meter
-is a rolling window. It serves until Ctrl-C and then prints what it saw; so does
-GET /_stub at any time.`,
+is a rolling window. What a request costs in tokens is guessed from its length,
+or said by it: X-Stub-Usage: input=100000 cached=95000 output=800.
+
+It serves until Ctrl-C and then prints what it saw; so does GET /_stub at any
+time.`,
 		Example: `  paceline stub --limit 15 --per 1m
   paceline stub --meter bucket --limit 15 --per 1m --burst 3 --service 2s
   paceline stub --limit 60 --headers openai --retry-after ms --fault 503:every=20
+  paceline stub --limit 50 --tokens 40000 --charge uncached --headers anthropic
+  paceline stub --limit 10 --refusals gemini
+  paceline stub --limit 60 --headers openai --other 40%/20s
   paceline stub --meter concurrent --limit 4 --service 10s --listen 127.0.0.1:0 --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -108,6 +114,7 @@ peak window  %d
 repeated     %d
 early        %d
 left         %d
-`, n.Admitted, n.Refused, n.PeakLive, n.PeakWindow, n.Repeated, n.Early, n.Left)
+other        %d
+`, n.Admitted, n.Refused, n.PeakLive, n.PeakWindow, n.Repeated, n.Early, n.Left, n.Other)
 	return err
 }

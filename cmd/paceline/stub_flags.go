@@ -16,6 +16,7 @@ type stubFlags struct {
 	json   bool
 	config stub.Config
 	meter  stub.Meter
+	tokens [3]int // per minute: of both kinds, of prompts, of answers
 }
 
 // define adds the flags to fs.
@@ -27,11 +28,17 @@ func (f *stubFlags) define(fs *pflag.FlagSet) {
 	fs.IntVar(&f.meter.Limit, "limit", 0, "`N` requests admitted in the span, or at once by a concurrent meter; from 1 on")
 	fs.DurationVar(&f.meter.Per, "per", time.Minute, "the span of the limit")
 	fs.IntVar(&f.meter.Burst, "burst", 0, "tokens a bucket holds; 0 is the limit")
+	fs.IntVar(&f.tokens[0], "tokens", 0, "`N` tokens of prompts and answers a minute, on top of the meter; 0 is any number")
+	fs.IntVar(&f.tokens[1], "input-tokens", 0, "`N` tokens of prompts a minute")
+	fs.IntVar(&f.tokens[2], "output-tokens", 0, "`N` tokens of answers a minute")
+	fs.Var(&f.config.Charge, "charge", "how a request counts in tokens: input and output as produced, without cached input, with max_tokens reserved until the end, or kept, or by a rule that no client can know (default produced)")
+	fs.Var(&f.config.Other, "other", "another client that spends from the same meters, in bursts, such as 40%/20s")
 	fs.IntVar(&f.config.Concurrent, "concurrent", 0, "most requests in service at once, on top of the meter; 0 is any number")
 	fs.DurationVar(&f.config.Jitter, "jitter", 0, "longest time a request is on its way to the meter")
 	fs.DurationVar(&f.config.Service, "service", 0, "how long an answer takes")
 	fs.Var(&f.config.RetryAfter, "retry-after", "how a refusal tells its wait")
-	fs.Var(&f.config.Headers, "headers", "whose budget headers to send")
+	fs.Var(&f.config.Headers, "headers", "whose budget headers to send: "+stub.HeadersWords())
+	fs.Var(&f.config.Refusals, "refusals", "whose way of refusing to have (default that of --headers)")
 	fs.Var(&f.config.HeadersAt, "headers-at", "the instant these headers speak of")
 	fs.BoolVar(&f.config.Penalise, "penalise", false, "count refused requests too")
 	fs.Var(&f.config.Faults, "fault", "what goes wrong with admitted requests: reset, cut, silence, error (in a 200), late-error (in mid-stream) or a status; may be given again")
@@ -53,6 +60,11 @@ func (f *stubFlags) provider(given func(flag string) bool) (*stub.Stub, error) {
 	config := f.config
 	if f.meter.Kind != "" {
 		config.Meters = []stub.Meter{f.meter}
+	}
+	for i, unit := range []stub.Unit{stub.Tokens, stub.InputTokens, stub.OutputTokens} {
+		if n := f.tokens[i]; n > 0 {
+			config.Meters = append(config.Meters, stub.Meter{Kind: stub.Bucket, Unit: unit, Limit: n, Per: time.Minute})
+		}
 	}
 	s, err := stub.New(config)
 	if err != nil {
@@ -94,6 +106,18 @@ func (f *stubFlags) faults(given func(flag string) bool) (faults []string) {
 	}
 	if n := f.config.Concurrent; n < 0 {
 		bad("--concurrent is %d: give a number from 1 on, or 0 for any number", n)
+	}
+	for i, flag := range []string{"tokens", "input-tokens", "output-tokens"} {
+		if n := f.tokens[i]; n < 0 {
+			bad("--%s is %d: give a number from 1 on, or 0 for any number", flag, n)
+		}
+	}
+	counted := f.tokens[0]+f.tokens[1]+f.tokens[2] > 0
+	if given("charge") && !counted {
+		bad("--charge is for meters of tokens: give --tokens N, --input-tokens N or --output-tokens N too")
+	}
+	if given("other") && !counted && (m.Kind == "" || m.Kind == stub.Concurrent) {
+		bad("--other spends from meters that count over time: give --limit N or --tokens N too")
 	}
 	for _, d := range []struct {
 		flag string

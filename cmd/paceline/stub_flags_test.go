@@ -82,6 +82,8 @@ func TestErrorsNameFlags(t *testing.T) {
 		"concurrent": {"-1", "0", "3"},
 		"service":    {"-1s", "0s"},
 		"jitter":     {"-1s", "0s"},
+		"tokens":     {"-1", "5"},
+		"other":      {"40%/20s"},
 	} {
 		for _, before := range args {
 			for _, v := range values {
@@ -117,6 +119,9 @@ func TestErrorsNameFlags(t *testing.T) {
 
 func TestErrorsSayWhatToGive(t *testing.T) {
 	for args, want := range map[string]string{
+		"--charge=kept":                 "--charge is for meters of tokens: give --tokens N, --input-tokens N or --output-tokens N too",
+		"--other=40%/20s":               "--other spends from meters that count over time: give --limit N or --tokens N too",
+		"--tokens=-1":                   "--tokens is -1: give a number from 1 on, or 0 for any number",
 		"--ping=-1s":                    "--ping is -1s: give 0s or a longer time, such as 300ms",
 		"--service=-1s":                 "--service is -1s: give 0s or a longer time, such as 300ms",
 		"--jitter=-1ms":                 "--jitter is -1ms: give 0s or a longer time, such as 300ms",

@@ -24,7 +24,7 @@ func watch(w io.Writer, r *demo.Running) {
 			return
 		case <-every.C:
 			width := demo.Width
-			if at, ok := terminal(w); ok {
+			if at, ok := screen(w); ok {
 				width = at.columns
 			}
 			fmt.Fprintln(w, demo.Progress(r.Result(), width))
@@ -40,7 +40,7 @@ func watchLive(w io.Writer, r *demo.Running) bool {
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
 	for {
-		at, ok := terminal(w)
+		at, ok := screen(w)
 		if !ok {
 			return false
 		}

@@ -27,6 +27,9 @@ func (c *Config) finish(r *reader) {
 			names(fmt.Sprintf("tokens[%d].providers[%d]", i, j), name)
 		}
 	}
+	if c.Budget.LogOnly && !c.Budget.Enable {
+		r.faultAt("budget.logOnly", "has nothing to log: budget.enable is false", "leave one of the two out")
+	}
 	c.checkFallback(r)
 	checkUpstream(r, "upstream", &c.Upstream)
 }

@@ -119,11 +119,15 @@ func TestFormsOfValues(t *testing.T) {
 		{"credentials", p.Credentials[0].Name + p.Credentials[0].Key + p.Credentials[0].Account + p.Credentials[1].Key, "agroq-keyacmeliteral"},
 		{"limits", p.Limits, paceline.Limits{
 			MaxPerDay: 10000, Pacing: "burst", SafetyMargin: 0.1, WindowSlack: -1, AbortHold: -1, Adaptive: paceline.Adaptive{Min: 1},
-			Windows: []paceline.Window{{Calls: 100, Per: 10 * time.Minute, Slack: -1}, {Calls: 1000, Per: 5 * time.Hour}},
+			MaxTokensPerMinute: 6000, MaxTokensPerDay: 500000, MaxInputTokensPerMinute: 5000, MaxOutputTokensPerMinute: 800,
+			Windows: []paceline.Window{
+				{Calls: 100, Per: 10 * time.Minute, Unit: "requests", Slack: -1}, {Calls: 1000, Per: 5 * time.Hour},
+				{Calls: 2000000, Per: 5 * time.Hour, Unit: "input"},
+			},
 		}},
 		{"retry", p.Retry, paceline.Retry{Max: -1, Max5xx: -1, MaxWait: -1, WaitForCapacity: true}},
 		{"timeouts", p.Timeouts, paceline.Timeouts{Connect: -1, Header: 90 * time.Second, Idle: -1, Total: 2 * time.Hour}},
-		{"models", p.Models, map[string]paceline.Limits{"[ab]*": {MaxPerSecond: 1, MaxConcurrent: 2}, "plain": {}}},
+		{"models", p.Models, map[string]paceline.Limits{"[ab]*": {MaxPerSecond: 1, MaxConcurrent: 2, MaxTokensPerMinute: 5}, "plain": {}}},
 	} {
 		if !reflect.DeepEqual(x.got, x.want) {
 			t.Errorf("%s: got %#v\nwant %#v", x.what, x.got, x.want)
@@ -314,5 +318,30 @@ providers:
 	}
 	if bytes.Contains(y, []byte("SECRET")) || bytes.Contains(j, []byte("SECRET")) || !bytes.Contains(y, []byte("apiKey: (hidden)")) {
 		t.Errorf("%s\n%s", y, j)
+	}
+}
+
+// what a person sees of a wait is one section, what is waited for another,
+// and neither changes the other.: their defaults.
+func TestWaitAndBudget(t *testing.T) {
+	read := func(text string) *Config {
+		c := Default()
+		r := newReader("f", environment)
+		table(c).read(r, r.parse([]byte(text)), "")
+		if len(r.faults) > 0 {
+			t.Fatal(r.faults)
+		}
+		return c
+	}
+	usual := read("{}")
+	if w := usual.Wait; !usual.Budget.Enable || usual.Budget.LogOnly || w != (Wait{Show: true, Delay: time.Second, Interval: 100 * time.Millisecond, Timeout: 10 * time.Second}) {
+		t.Errorf("%+v, %+v", usual.Budget, w)
+	}
+	if c := read("wait: {show: false, delaySecs: 2, intervalMs: 50, timeoutSecs: 30}"); c.Budget != usual.Budget ||
+		c.Wait != (Wait{Delay: 2 * time.Second, Interval: 50 * time.Millisecond, Timeout: 30 * time.Second}) {
+		t.Errorf("%+v, %+v", c.Budget, c.Wait)
+	}
+	if c := read("budget: {enable: false}"); c.Wait != usual.Wait || c.Budget.Enable {
+		t.Errorf("%+v, %+v", c.Budget, c.Wait)
 	}
 }

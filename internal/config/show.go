@@ -45,7 +45,7 @@ func (c *Config) complete(p Provider) (Provider, error) {
 	}
 	p.Provider, p.apiKey = full, ""
 	// What is the default without being filled in.
-	if p.DeclaresRate() && p.Pacing == "" {
+	if p.DeclaresRequests() && p.Pacing == "" {
 		p.Pacing = paceline.Even
 	}
 	if p.Header == 0 {

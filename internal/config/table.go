@@ -14,12 +14,12 @@ import (
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/dialect"
+	"github.com/paceline-proxy/paceline/policy"
 )
 
 // Why some keys change nothing yet.
 const (
-	inReach   = "leave it out: a limiter in memory is never out of reach"
-	noBudgets = "leave it out: what providers report of their limits is kept, and not waited for"
+	inReach = "leave it out: a limiter in memory is never out of reach"
 )
 
 // table is every key there is, read into c.
@@ -76,17 +76,17 @@ func table(c *Config) object {
 				doc: "The part of each rate that background requests may use while others were started in the last minute. Alone they use everything."},
 		}}, doc: "Requests of priority background."},
 		{name: "budget", kind: object{fields: []field{
-			{name: "enable", kind: truth{&c.Budget.Enable}, later: noBudgets,
-				doc: "Whether what providers report of their limits is kept and waited for."},
-			{name: "logOnly", kind: truth{&c.Budget.LogOnly}, later: noBudgets,
-				doc: "Keep what providers report, and never wait for it."},
+			{name: "enable", kind: truth{&c.Budget.Enable},
+				doc: "Whether what providers report to be left of their limits is kept and waited for. false: requests are sent, and a refusal waits as it says."},
+			{name: "logOnly", kind: truth{&c.Budget.LogOnly},
+				doc: "Keep what providers report, and never wait for it: the log says what a request would have waited (observed_ms, observed_why)."},
 		}}, doc: "What providers report of their limits."},
 		{name: "wait", kind: object{fields: []field{
-			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a wait is shown."},
-			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it is."},
+			{name: "show", kind: truth{&c.Wait.Show}, doc: "Whether a line shows the wait. The question comes all the same."},
+			{name: "delaySecs", kind: secs(&c.Wait.Delay), doc: "After how long it does."},
 			{name: "intervalMs", kind: ms(&c.Wait.Interval, 10*time.Millisecond), doc: "How often the line is drawn again."},
-			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long a person is asked what to do."},
-		}}, later: "leave it out: waits are not shown", doc: "What a person at a terminal sees of a wait."},
+			{name: "timeoutSecs", kind: secs(&c.Wait.Timeout), doc: "After how long the person is asked what to do. Where nobody can be asked, a request that waits for what its provider reports is sent then."},
+		}}, doc: "What a person at a terminal sees of a wait, of paceline run and the like: nothing here changes what is waited for."},
 		{name: "log", kind: object{fields: []field{
 			{name: "keepDays", kind: number(&c.Log.KeepDays, 1, 3660), doc: "How many days of requests are kept."},
 			{name: "maxMB", kind: number(&c.Log.MaxMB, 1, 1000000), doc: "How large the log gets, in megabytes."},
@@ -165,7 +165,7 @@ func provider(p *Provider) kind {
 		{name: "dialect", kind: text[string]{&p.Dialect, "one of " + strings.Join(dialects(), ", "), dialectName},
 			def: "as its name or host suggests", doc: "How the provider speaks of limits."},
 		{name: "scope", kind: oneOf(&p.Scope, paceline.ScopeProvider, paceline.ScopeModel),
-			def: "provider where a rate is declared, else model", doc: "Whether its limits and refusals concern everything, or each model alone."},
+			def: "provider where a rate is declared or the provider tells of the account as a whole, else model", doc: "Whether its limits and refusals concern everything, or each model alone."},
 		{name: "apiKey", kind: secret{&p.apiKey, apiKey},
 			def: "the client's own goes through", doc: "The key of its requests."},
 		{name: "credentials", kind: list[paceline.Credential]{p: &p.Credentials, what: "credentials", of: credential},
@@ -206,22 +206,19 @@ func provider(p *Provider) kind {
 }
 
 func credential(c *paceline.Credential) kind {
-	var weight int
 	return object{fields: []field{
 		{name: "name", kind: text[string]{&c.Name, "a name", clientName}, def: "the provider's, with a number",
 			doc: "What the log and status call it."},
 		{name: "apiKey", kind: secret{&c.Key, apiKey}, doc: "The key."},
 		{name: "account", kind: text[string]{p: &c.Account, what: "a name"}, def: "each key is one",
 			doc: "Whom the provider meters. Keys of one account share limits and pauses."},
-		{name: "weight", kind: number(&weight, 1, 1000), later: "leave it out: keys are chosen by what is left of them",
-			doc: "How much of the work it gets."},
+		{name: "weight", kind: number(&c.Weight, 1, 1000), def: "1",
+			doc: "How much of the work it gets beside keys with as much left, or of which nothing is known yet."},
 	}}
 }
 
 // rates are the limits that a model may have of its own.
 func rates(l *paceline.Limits) object {
-	var tokens [4]int
-	const later = "declare requests"
 	return object{fields: []field{
 		{name: "maxPerSecond", alias: "rps", kind: number(&l.MaxPerSecond, 1, mostCalls), def: "no limit",
 			doc: "Requests in any second."},
@@ -233,10 +230,14 @@ func rates(l *paceline.Limits) object {
 			doc: "Requests in any 24 hours."},
 		{name: "maxConcurrent", kind: number(&l.MaxConcurrent, 1, mostCalls), def: "no limit",
 			doc: "Requests in flight at once."},
-		{name: "maxTokensPerMinute", alias: "tpm", kind: number(&tokens[0], 1, mostCalls), later: later, doc: "Tokens in any minute."},
-		{name: "maxTokensPerDay", alias: "tpd", kind: number(&tokens[1], 1, mostCalls), later: later, doc: "Tokens in any 24 hours."},
-		{name: "maxInputTokensPerMinute", alias: "itpm", kind: number(&tokens[2], 1, mostCalls), later: later, doc: "Tokens of prompts in any minute."},
-		{name: "maxOutputTokensPerMinute", alias: "otpm", kind: number(&tokens[3], 1, mostCalls), later: later, doc: "Tokens of answers in any minute."},
+		{name: "maxTokensPerMinute", alias: "tpm", kind: number(&l.MaxTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens in any minute, as the provider charges them: of prompts and answers together."},
+		{name: "maxTokensPerDay", alias: "tpd", kind: number(&l.MaxTokensPerDay, 1, mostCalls), def: "no limit",
+			doc: "Tokens in any 24 hours."},
+		{name: "maxInputTokensPerMinute", alias: "itpm", kind: number(&l.MaxInputTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens of prompts in any minute."},
+		{name: "maxOutputTokensPerMinute", alias: "otpm", kind: number(&l.MaxOutputTokensPerMinute, 1, mostCalls), def: "no limit",
+			doc: "Tokens of answers in any minute."},
 		{name: "windows", kind: list[paceline.Window]{p: &l.Windows, what: "windows", of: window},
 			doc: "Rolling windows of any other length."},
 		{name: "pacing", kind: oneOf(&l.Pacing, paceline.Even, paceline.Burst), def: "even",
@@ -265,12 +266,11 @@ func limits(l *paceline.Limits) object {
 }
 
 func window(w *paceline.Window) kind {
-	unit := "requests"
 	return object{fields: []field{
-		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests."},
+		{name: "calls", kind: number(&w.Calls, 1, mostCalls), doc: "How many requests, or tokens."},
 		{name: "perMs", kind: ms(&w.Per, time.Millisecond), doc: "In any span of this length."},
-		{name: "unit", kind: oneOf(&unit, "requests", "tokens", "input", "output"), later: "declare requests",
-			doc: "What is counted."},
+		{name: "unit", kind: oneOf(&w.Unit, policy.Requests, policy.Tokens, policy.Input, policy.Output), def: "requests",
+			doc: "What is counted: requests, tokens, or those of the input or the output alone."},
 		{name: "slackMs", kind: msOrNone(&w.Slack), def: "windowSlackMs, at most 2 % of the window",
 			doc: "What the window is lengthened by."},
 	}}

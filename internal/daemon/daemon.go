@@ -201,6 +201,7 @@ func (d *daemon) open(ctx context.Context) error {
 		Background: c.BackgroundShare,
 		Clients:    clients(c),
 		Log:        d.record,
+		OnWait:     func(w *paceline.Wait) { d.proxy.OnWait(w) },
 		Route:      func(r *http.Request) ([]paceline.Route, error) { return d.proxy.Route(r) },
 		Logger:     d.Logger,
 	}

@@ -109,9 +109,21 @@ func (d *daemon) providers(c *config.Config) []paceline.Provider {
 		}
 	}
 	for i := range ps {
+		ps[i].Budgets = budgets(c)
 		ps[i].Mode = paceline.Mode(d.modeOf(c, ps[i]))
 	}
 	return ps
+}
+
+// budgets is what a configuration does about what providers tell is left.
+func budgets(c *config.Config) paceline.Budgets {
+	switch {
+	case !c.Budget.Enable:
+		return paceline.IgnoreBudgets
+	case c.Budget.LogOnly:
+		return paceline.LogBudgets
+	}
+	return paceline.HeedBudgets
 }
 
 // modeOf is the mode of an entry: one set while running, its own, or that of

@@ -131,45 +131,18 @@ func (c *Client) Control(ctx context.Context, name string, in, out any) error {
 // JSON of its answer into out; a *[]byte gets it as it is. The errors are
 // *[NotRunning], *[Refusal] and those of the context.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
-	at, err := c.Endpoint()
-	if err != nil {
-		return err
-	}
-	var body io.Reader
+	var body []byte
+	header := make(http.Header)
 	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
-		body = bytes.NewReader(b)
+		header.Set("Content-Type", "application/json")
 	}
-	req, err := http.NewRequestWithContext(ctx, method, at.URL+path, body)
+	resp, err := c.do(ctx, method, path, header, body, headWithin)
 	if err != nil {
 		return err
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if at.local() {
-		token, err := c.home.ReadToken()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if token != "" {
-			req.Header.Set("X-Paceline-Token", token)
-		}
-	}
-	client := httpClient(at.host)
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err
-		}
-		return &NotRunning{Where: fmt.Sprintf("%s (from %s)", at.URL, at.From), Err: err}
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
@@ -177,7 +150,7 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("reading the proxy's answer: %w", err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return &Refusal{resp.StatusCode, message(resp, b)}
+		return &Refusal{resp.StatusCode, Message(resp, b)}
 	}
 	switch out := out.(type) {
 	case nil:
@@ -187,13 +160,56 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("what answers at %s is no paceline, or another version of it: %w", at.URL, err)
+		return fmt.Errorf("what answers at %s is no paceline, or another version of it: %w", resp.Request.URL, err)
 	}
 	return nil
 }
 
-// message is what an answer says went wrong.
-func message(resp *http.Response, b []byte) string {
+// headWithin is how long the proxy has for an answer of its own.
+const headWithin = 30 * time.Second
+
+// Send makes one request through the proxy, with the home's token, and returns
+// its answer, whose body must be closed. It waits for as long as the proxy does.
+// path is escaped and begins with a slash; header is taken over. The errors are
+// *[NotRunning] and those of the context.
+func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	return c.do(ctx, method, path, header, body, 0)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte, within time.Duration) (*http.Response, error) {
+	at, err := c.Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	if at.local() {
+		token, err := c.home.ReadToken()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if token != "" {
+			header.Set("X-Paceline-Token", token)
+		}
+	}
+	resp, err := httpClient(at.host, within).Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	return nil, &NotRunning{Where: fmt.Sprintf("%s (from %s)", at.URL, at.From), Err: err}
+}
+
+// Message is what an answer says went wrong.
+func Message(resp *http.Response, b []byte) string {
 	var e struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
@@ -213,14 +229,15 @@ func message(resp *http.Response, b []byte) string {
 	return cmp.Or(strings.TrimSpace(string(b[:min(len(b), 300)])), resp.Status)
 }
 
-// httpClient reaches a host, or a socket where it is unix:PATH.
-func httpClient(host string) *http.Client {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: 30 * time.Second}
+// httpClient reaches a host, or a socket where it is unix:PATH, for one request.
+func httpClient(host string, within time.Duration) *http.Client {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: within, DisableKeepAlives: true}
 	if path, ok := strings.CutPrefix(host, unixPrefix); ok {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", path)
 		}
 	}
-	return &http.Client{Transport: t}
+	// Where a provider's redirect leads our token has no business.
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

@@ -136,9 +136,7 @@ func (s Server) healthy(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	c := httpClient(s.Host)
-	defer c.CloseIdleConnections()
-	resp, err := c.Do(req)
+	resp, err := httpClient(s.Host, healthWithin).Do(req)
 	if err != nil {
 		return false
 	}

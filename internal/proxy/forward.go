@@ -58,12 +58,12 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, s *state, t target,
 	r.Body = j.body
 	var look *ask
 	routes := s.routesByModel(t, c)
-	if mayHold(r) && (routes && (c.shown() || c.local && sameUser(r)) || j.up.StreamHeartbeat > 0 || c.own == "" && len(j.up.Credentials) > 1) {
+	if mayHold(r) && (routes && (c.shown() || c.local && sameUser(r)) || j.up.StreamHeartbeat > 0) {
 		if look = j.look(r, s.config.MaxReplayBytes); routes {
 			s.byModel(j, look, t)
 		}
 	}
-	if f := p.authorize(s, j, r, t, c, look); f != nil {
+	if f := s.authorize(j, r, t, c); f != nil {
 		f.write(w, j.shape)
 		return
 	}

@@ -13,11 +13,6 @@ import (
 type ask struct {
 	Model  string `json:"model"`
 	Stream bool   `json:"stream"`
-	// What tells a conversation.
-	CacheKey string `json:"prompt_cache_key"`
-	Metadata struct {
-		User string `json:"user_id"`
-	} `json:"metadata"`
 }
 
 // look reads a body of at most so many bytes and puts it back. A longer one is

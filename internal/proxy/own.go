@@ -111,6 +111,7 @@ type order struct {
 	Why      string `json:"why"`
 	What     string `json:"what"`
 	Mode     string `json:"mode"`
+	ID       string `json:"id"`
 }
 
 // control does what the owner of the home asks for.
@@ -121,6 +122,9 @@ func (p *Proxy) control(w http.ResponseWriter, r *http.Request, rest string, hom
 	name := strings.Trim(rest, "/")
 	if !home {
 		fail(http.StatusUnauthorized, "/control is for the owner of the proxy: send the token of its home as X-Paceline-Token; the paceline commands do")
+		return
+	}
+	if r.Method == http.MethodGet && p.waits.answer(w, name) {
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -136,7 +140,7 @@ func (p *Proxy) control(w http.ResponseWriter, r *http.Request, rest string, hom
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControl))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
-		fail(http.StatusBadRequest, fmt.Sprintf(`the order cannot be read: %v; it is a JSON object of "provider", "for_ms", "why", "what" and "mode"`, err))
+		fail(http.StatusBadRequest, fmt.Sprintf(`the order cannot be read: %v; it is a JSON object of "provider", "for_ms", "why", "what", "mode" and "id"`, err))
 		return
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -145,7 +149,7 @@ func (p *Proxy) control(w http.ResponseWriter, r *http.Request, rest string, hom
 	}
 	do := p.order(name, o)
 	if do == nil {
-		fail(http.StatusNotFound, "there is no /control/"+name+": there are pause, resume, clear, mode, reload and stop")
+		fail(http.StatusNotFound, "there is no /control/"+name+": there are pause, resume, clear, mode, anyway, reload and stop, and GET /control/waits")
 		return
 	}
 	if err := do(); err != nil {
@@ -190,6 +194,8 @@ func (p *Proxy) order(name string, o order) func() error {
 			return p.controlled(change)
 		}
 		return p.known(o.Provider, p.controlled(change))
+	case "anyway":
+		return func() error { return p.waits.sendAnyway(o.ID) }
 	case "reload":
 		return p.controlled(func() error { return p.o.Control.Reload() })
 	case "stop":

@@ -24,8 +24,8 @@ type Options struct {
 	// Config says who may call and which providers there are. nil is
 	// config.Default().
 	Config *config.Config
-	// Transport sends the requests. Its Route is to be the Proxy's, and its Log
-	// to call the Proxy's.
+	// Transport sends the requests. Its Route and OnWait are to be the Proxy's,
+	// and its Log to call the Proxy's.
 	Transport *paceline.Transport
 	// Token is the home's own: whoever shows it is its owner.
 	Token string
@@ -55,7 +55,7 @@ type Proxy struct {
 	state    atomic.Pointer[state]
 	draining atomic.Bool
 	metrics  *metrics
-	headroom headroom
+	waits    waits
 }
 
 // New returns a Proxy.
@@ -69,7 +69,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Status == nil {
 		o.Status = func() any { return map[string]any{"version": o.Version, "callers": o.Transport.Status()} }
 	}
-	p := &Proxy{o: o, metrics: newMetrics(o.Transport), headroom: headroom{transport: o.Transport}}
+	p := &Proxy{o: o, metrics: newMetrics(o.Transport)}
 	return p, p.SetConfig(o.Config)
 }
 
@@ -88,6 +88,9 @@ func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Log counts a record for /metrics.
 func (p *Proxy) Log(r paceline.Record) { p.metrics.count(&r) }
+
+// OnWait notes a request that waits, for who asks: the Transport's OnWait.
+func (p *Proxy) OnWait(w *paceline.Wait) { p.waits.note(w) }
 
 // Route says where a request goes that ServeHTTP has sent on its way: the
 // Transport's Route.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/internal/config"
 )
 
@@ -99,21 +100,18 @@ func knownHost(known []paceline.Provider, host string) string {
 }
 
 // A shape is how an API writes its errors.
-type shape int
+type shape = dialect.API
 
 const (
-	openAI shape = iota
-	anthropic
-	gemini
+	openAI    = dialect.OpenAIAPI
+	anthropic = dialect.AnthropicAPI
+	gemini    = dialect.GeminiAPI
 )
 
 // shapeOf is the shape of the errors of a dialect.
-func shapeOf(dialect string) shape {
-	switch dialect {
-	case "anthropic":
-		return anthropic
-	case "gemini":
-		return gemini
+func shapeOf(name string) shape {
+	if d, ok := dialect.ByName(name); ok {
+		return d.API
 	}
 	return openAI
 }

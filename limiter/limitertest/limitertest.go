@@ -107,7 +107,7 @@ type Case struct {
 var ErrNotPromised = errors.New("this limiter does not promise that")
 
 // Cases are the rules, one by one, for a limiter used from one process.
-var Cases = join(grants, windows, costs, places, throttling, answers, patterns, crowds, upgrades)
+var Cases = join(grants, windows, costs, places, throttling, answers, patterns, crowds, upgrades, settling)
 
 func join(groups ...[]Case) []Case {
 	var all []Case

@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -19,6 +20,9 @@ type booking struct {
 	bucket string
 	at     time.Time
 	cost   int
+	// Of a limit with a cost of its own: whose it is, and of how many calls.
+	permit string
+	calls  int
 }
 
 type tenure struct {
@@ -96,7 +100,12 @@ func (o *oracle) book(d limiter.Decision, r limiter.Request) {
 	for _, l := range r.Limits {
 		if l.Calls > 0 && !seen[l.Key] {
 			seen[l.Key] = true
-			o.booked = append(o.booked, booking{l.Key, d.Now, min(r.CostOf(l), l.Calls)})
+			b := booking{bucket: l.Key, at: d.Now, cost: min(r.CostOf(l), l.Calls)}
+			if l.Cost > 0 {
+				b.permit, b.calls = d.Permit, l.Calls
+				o.held = append(o.held, tenure{unplaced, d.Permit, d.Now.Add(r.Hold)})
+			}
+			o.booked = append(o.booked, b)
 		}
 		if l.Concurrent > 0 {
 			o.held = append(o.held, tenure{l.Key, d.Permit, d.Now.Add(r.Hold)})
@@ -112,4 +121,38 @@ func (o *oracle) release(permit string) {
 		}
 	}
 	o.held = kept
+}
+
+// unplaced is where those hold a place that can only be settled.
+const unplaced = "\x00unplaced"
+
+// settle makes what a permit's call counts in a bucket a total, by what is
+// added now or taken off the earliest first.
+func (o *oracle) settle(now time.Time, permit, bucket string, total int) {
+	own := func(b booking) bool { return b.permit == permit && permit != "" && b.bucket == bucket }
+	var first booking
+	more := 0
+	for _, b := range o.booked {
+		if own(b) {
+			if more -= b.cost; first.bucket == "" {
+				first = b
+			}
+		}
+	}
+	live := slices.ContainsFunc(o.held, func(h tenure) bool { return h.permit == permit && h.lapse.After(now) })
+	if first.bucket == "" || !live {
+		return
+	}
+	if more += min(total, first.calls); more > 0 {
+		first.at, first.cost = now, more
+		o.booked = append(o.booked, first)
+		return
+	}
+	for i := range o.booked {
+		if b := &o.booked[i]; own(*b) {
+			less := min(-more, b.cost)
+			b.cost -= less
+			more += less
+		}
+	}
 }

@@ -64,7 +64,7 @@ func (s *suspect) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 		}
 	}
 	s.count(&d, r)
-	if r.Hold == 0 || !hasPlaces(r) && !s.is("permits for nothing") {
+	if r.Hold == 0 || !hasPlaces(r) && !hasCosts(r) && !s.is("permits for nothing") {
 		d.Permit = ""
 	}
 	return d, nil
@@ -73,6 +73,15 @@ func (s *suspect) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 func hasPlaces(r limiter.Request) bool {
 	for _, l := range r.Limits {
 		if l.Concurrent > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func hasCosts(r limiter.Request) bool {
+	for _, l := range r.Limits {
+		if l.Cost > 0 {
 			return true
 		}
 	}
@@ -270,7 +279,7 @@ func (s *suspect) count(d *limiter.Decision, r limiter.Request) {
 			later.Now = d.RetryAt.Add(-1)
 			for _, l := range r.Limits {
 				if l.Calls > 0 {
-					s.o.booked = append(s.o.booked, booking{l.Key, later.Now, r.CostOf(l)})
+					s.o.booked = append(s.o.booked, booking{bucket: l.Key, at: later.Now, cost: r.CostOf(l)})
 				}
 			}
 		}
@@ -370,6 +379,59 @@ func (s *suspect) Renew(_ context.Context, permits []string, hold time.Duration)
 	return nil
 }
 
+func (s *suspect) Settle(_ context.Context, permit string, costs []limiter.Cost) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, c := range costs {
+		if c.Cost < 0 && !s.is("settles a negative total") {
+			return limiter.ErrInvalid
+		}
+		before := len(s.o.booked)
+		switch {
+		case s.is("settles nothing"):
+			continue
+		case s.is("settles nobody's calls"):
+			for i := range s.o.booked {
+				if b := &s.o.booked[i]; b.bucket == c.Key && b.calls > 0 {
+					b.permit = permit
+				}
+			}
+		case s.is("settles the dead"):
+			s.o.held = append(s.o.held, tenure{unplaced, permit, now.Add(1)})
+		case s.is("settles in full"):
+			for i := range s.o.booked {
+				if b := &s.o.booked[i]; b.permit == permit && permit != "" {
+					b.calls = c.Cost
+				}
+			}
+		case s.is("settles on top"):
+			for _, b := range s.o.booked {
+				if b.permit == permit && b.bucket == c.Key && c.Cost > 0 {
+					c.Cost += b.cost
+				}
+			}
+		}
+		s.o.settle(now, permit, c.Key, c.Cost)
+		if s.is("settles as of the grant") && len(s.o.booked) > before {
+			for _, b := range s.o.booked {
+				if b.permit == permit {
+					s.o.booked[before].at = b.at
+					break
+				}
+			}
+		}
+		if s.is("settles as of now") {
+			for i := range s.o.booked {
+				if b := &s.o.booked[i]; b.permit == permit && permit != "" {
+					b.at = now
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func (s *suspect) Open(_ context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -443,6 +505,12 @@ func (s *suspect) restart() *suspect {
 		s.o.booked = nil
 	case s.is("restart forgets places"):
 		s.o.held = nil
+	case s.is("restart forgets settling"):
+		for i := range s.o.booked {
+			if b := &s.o.booked[i]; b.calls > 0 && b.cost > 0 {
+				b.cost = 60
+			}
+		}
 	case s.is("restart forgets throttles"):
 		clear(s.o.closed)
 	case s.is("restart begins windows anew"):

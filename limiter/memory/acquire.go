@@ -62,8 +62,8 @@ func (l *Limiter) Acquire(_ context.Context, r limiter.Request) (d limiter.Decis
 		if v.windows > 0 {
 			bookUnnamed(asks, now)
 		}
-		if v.places < len(asks) {
-			d.Permit = l.occupy(&r, asks, v.places, now)
+		if v.places < len(asks) || v.costs && r.Hold > 0 {
+			d.Permit = l.occupy(&r, asks, v, now)
 		}
 	} else {
 		l.explain(&d, &r, asks, now, until)
@@ -136,6 +136,8 @@ type view struct {
 	windows int
 
 	places int // the first limit with Concurrent; as many as there are if none
+
+	costs bool // a window has a cost of its own
 }
 
 // peek looks at every limit and leaves in each ask what a grant needs.
@@ -164,6 +166,8 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) view {
 			calls, cost := int64(limit.Calls), int64(limit.Cost)
 			if cost == 0 {
 				cost = usual
+			} else {
+				v.costs = true
 			}
 			cost = min(cost, calls) // a cost above calls counts as calls
 			a.window, a.cost = w, cost
@@ -185,14 +189,23 @@ func (l *Limiter) peek(r *limiter.Request, asks []ask, now int64) view {
 	return v
 }
 
-// occupy gives a permit its places, in asks[first:].
-func (l *Limiter) occupy(r *limiter.Request, asks []ask, first int, now int64) (permit string) {
+// occupy gives a permit its places, in asks[v.places:].
+func (l *Limiter) occupy(r *limiter.Request, asks []ask, v view, now int64) (permit string) {
 	expires := after(now, int64(r.Hold))
+	first := v.places % len(asks)
 	home := placeID{shard: shardOf(asks[first].hash)}
 	s := &l.shards[home.shard]
-	home.index = s.take(asks[first].bucket, now, expires)
+	if first == v.places {
+		home.index = s.take(asks[first].bucket, now, expires)
+	} else {
+		s.lapse(&s.unplaced, now)
+		home.index = s.take(&s.unplaced, now, expires)
+	}
 	permit = s.format(home)
 	s.places[home.index].permit = permit
+	if v.costs {
+		s.places[home.index].shares = shares(r, asks, now)
+	}
 	for i := first + 1; i < len(asks); i++ {
 		if r.Limits[i].Concurrent == 0 || holds(r, asks[:i], asks[i].bucket) {
 			continue

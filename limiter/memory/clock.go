@@ -111,5 +111,8 @@ func (s *shard) shift(since, sleep int64) {
 			p.expires = after(p.expires, sleep)
 			s.fix(p.bucket, p.at)
 		}
+		for k := range s.places[i].shares {
+			s.places[i].shares[k].shift(since, sleep)
+		}
 	}
 }

@@ -54,6 +54,7 @@ type Limiter struct {
 var (
 	_ limiter.Limiter = (*Limiter)(nil)
 	_ limiter.Renewer = (*Limiter)(nil)
+	_ limiter.Settler = (*Limiter)(nil)
 	_ limiter.Opener  = (*Limiter)(nil)
 	_ limiter.Peeker  = (*Limiter)(nil)
 	_ limiter.Seeder  = (*Limiter)(nil)

@@ -59,6 +59,23 @@ func (l *Limiter) opened(b *bucket, per, now int64) {
 	}
 }
 
+// settled notes what a call counts more in a window, or less of what it counted
+// at an instant. The bucket's shard is locked.
+func (l *Limiter) settled(k kind, b *bucket, per, cost, now, at int64) (end uint64) {
+	j := l.journal
+	if j == nil {
+		return 0
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return 0
+	}
+	set := uint64(1) << shardOf(b.hash)
+	j.note(set, j.stamp(&l.clock, now).dated(at, record{kind: k, key: j.noteBucket(set, b), amount: uint64(cost), span: per}))
+	return j.noted
+}
+
 // changed notes what became of a permit. A shard of its places is locked.
 func (l *Limiter) changed(k kind, permit string, now, span int64) (end uint64) {
 	j := l.journal

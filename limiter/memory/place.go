@@ -10,11 +10,14 @@ type place struct {
 	expires int64
 	since   int64 // when expires was set
 	others  []placeID
-	at      int // where it is in its bucket's heap
+	shares  []share // what of the permit's call can be settled
+	at      int     // where it is in its bucket's heap
 }
 
 // A placeID says where a place is. The place of a permit's first limit with
-// Concurrent stands for the permit and knows its other places.
+// Concurrent stands for the permit and knows its other places, and what it can
+// settle. A permit that is only to be settled has a place among its shard's
+// unplaced ones.
 type placeID struct{ shard, index uint64 }
 
 // take takes a place of a bucket for whom the caller will name.
@@ -60,6 +63,9 @@ func (s *shard) give(index uint32) {
 	p.permit = ""
 	if p.others != nil {
 		p.others = nil
+	}
+	if p.shares != nil {
+		p.shares = nil
 	}
 	s.free = append(s.free, index)
 	if len(s.free) == len(s.places) && len(s.places) > 64 {

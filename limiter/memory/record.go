@@ -32,7 +32,8 @@ const (
 	aRenewal                  // amount: the permit, span: its hold
 	aThrottle                 // span: how long
 	anOpening                 // the end of a throttle
-	lastKind  = anOpening
+	aReturn                   // amount: what a grant of this instant counts less, span: the window's
+	lastKind  = aReturn
 )
 
 // A record is one thing that happened. All instants are told by two clocks: the

@@ -128,7 +128,7 @@ func (p *replay) take(s *scan, r record) {
 		p.call = p.call[:0]
 	}
 	switch r.kind {
-	case aWindow, aGrant, anEntry:
+	case aWindow, aGrant, anEntry, aReturn:
 		if r.span == 0 || r.kind != aWindow && (r.amount == 0 || r.amount > 1<<62) {
 			return
 		}
@@ -163,6 +163,11 @@ func (p *replay) count(key string, r record, at int64) {
 		if w := b.seek(r.span); w != nil {
 			w.expire(at)
 			w.insert(at, min(int64(r.amount), 1<<62-w.used()))
+		}
+	case aReturn:
+		// What counted then counted still when this was written.
+		if w := b.seek(r.span); w != nil {
+			w.takeOff(at, int64(r.amount))
 		}
 	case aGrant:
 		if len(p.call) > 0 && p.call[0].key != r.key {

@@ -22,8 +22,9 @@ type shard struct {
 	slots []*bucket // chains by hash; a power of two long, or nil
 	count int
 
-	places []place
-	free   []uint32 // places nobody holds
+	places   []place
+	free     []uint32 // places nobody holds
+	unplaced bucket   // of permits that hold no place
 
 	number uint32 // of the next permit
 	paper  []byte // where it is written

@@ -23,6 +23,7 @@ func (l *Limiter) sweepShard(number uint64) {
 	defer s.mu.Unlock()
 	now, _ := l.clock.now()
 	l.closed.Add(-s.throttles.lapse(now))
+	s.lapse(&s.unplaced, now)
 	for range min(sweepSlots, len(s.slots)) {
 		s.hand &= len(s.slots) - 1
 		for link := &s.slots[s.hand]; *link != nil; {

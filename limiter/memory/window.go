@@ -219,6 +219,27 @@ func (w *window) insert(at, cost int64) {
 	w.leaves = 0
 }
 
+// takeOff takes a cost off what was counted from an instant on. What that was
+// may be part of younger entries by now, and what others have counted before
+// the last of it goes first: so nothing leaves earlier than it would have.
+func (w *window) takeOff(at, cost int64) {
+	i := uint32(sort.Search(int(w.live+1), func(i int) bool { return w.entry(uint32(i)).at >= at }))
+	before, taken := w.gone, uint64(0)
+	if i > 0 {
+		before = w.entry(i - 1).total
+	}
+	for ; i <= w.live; i++ {
+		e := w.entry(i)
+		taken = min(uint64(cost), e.total-before)
+		e.total -= taken
+	}
+	if w.used() == 0 {
+		w.head, w.live = 0, 0
+		w.last.at, w.leaves = -1, math.MaxInt64
+		w.refine()
+	}
+}
+
 // each calls f with every entry, the oldest first.
 func (w *window) each(f func(at, cost int64)) {
 	before := w.gone

@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/paceline-proxy/paceline/policy"
+)
+
+// A Waiting is what a request in line waits for.
+type Waiting struct {
+	For Cause
+	// Until is when it looks again, zero where only what others do tells.
+	Until time.Time
+	Why   string
+	// Budget is the observed budget that it waits for, nil for none.
+	Budget *policy.Shortage
+}
+
+// A Cause is what kind of thing a request waits for.
+type Cause string
+
+// The causes of a wait.
+const (
+	ForTurn   Cause = "turn"     // those before it, a declared or learned limit, a place
+	ForBudget Cause = "budget"   // an observed budget
+	ForPause  Cause = "pause"    // the end of a pause, or its own backoff
+	ForQuota  Cause = "quota"    // a spent quota
+	ForOrder  Cause = "operator" // an operator's pause
+)
+
+// fewWaiting are so few that they can be counted for each of them.
+const fewWaiting = 100
+
+// waiting is what a waiter waits for.
+func (g *Gate) waiting(l *line, w *waiter) Waiting {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	b := l.block
+	if own := w.queue.lane.block; own.by != nil {
+		b = own
+	}
+	at := Waiting{For: ForTurn, Until: b.until, Why: b.why, Budget: b.budget}
+	switch {
+	case b.ordered:
+		at.For = ForOrder
+	case b.quota:
+		at.For = ForQuota
+	case !b.pause.IsZero() || b.closed:
+		at.For = ForPause
+	case b.budget != nil:
+		at.For = ForBudget
+	}
+	if l.head(now) == w {
+		return at
+	}
+	if at.For == ForTurn || at.For == ForBudget {
+		at.Until = time.Time{} // those before it go first
+	}
+	before := "others are before it"
+	if l.length() <= fewWaiting {
+		n, _ := l.before(w, now)
+		before = fmt.Sprintf("%d before it", n)
+	}
+	at.Why = before
+	if b.why != "" {
+		at.Why += ", and " + b.why
+	}
+	return at
+}
+
+// Hurry has a request look again that is to be sent whatever the observed
+// budgets say, and lets it go first among those of its client.
+func (g *Gate) Hurry(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.lines[key]
+	if l == nil {
+		return
+	}
+	var hurried []*waiter
+	l.each(func(w *waiter) {
+		if w.anyway() && !w.ask.Arrived.IsZero() {
+			hurried = append(hurried, w)
+		}
+	})
+	for _, w := range hurried {
+		l.remove(w)
+		w.priority, w.ask.Arrived = Interactive, time.Time{}
+		l.add(w)
+	}
+	l.block = block{}
+	l.wakeHead(time.Now())
+}
+
+func (w *waiter) anyway() bool { return w.ask.Anyway != nil && w.ask.Anyway() }

@@ -1,0 +1,2 @@
+// Package ptytest runs programs at a terminal, for tests on Linux.
+package ptytest

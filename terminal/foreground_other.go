@@ -1,0 +1,8 @@
+//go:build !unix
+
+package terminal
+
+import "os"
+
+// foreground is known of terminals of Unix.
+func foreground(*os.File) bool { return true }
