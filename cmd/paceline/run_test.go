@@ -108,7 +108,7 @@ func TestRunSends(t *testing.T) {
 	if out, errs, code := b.run("run", "-m", "st/x", "-s", "short", "--max-tokens", "5", "name", "a river"); out != "Rhine\n" || errs != "" || code != 0 {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if got, want := p.asked[0], `/v1/chat/completions {"max_completion_tokens":5,"messages":[{"role":"system","content":"short"},{"role":"user","content":"name a river"}],"model":"x"}`; got != want {
+	if got, want := p.asked[0], `/v1/chat/completions {"max_tokens":5,"messages":[{"role":"system","content":"short"},{"role":"user","content":"name a river"}],"model":"x"}`; got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
 	if key := p.heads[0].Get("Authorization"); key != "Bearer sk-mine" {
@@ -226,7 +226,7 @@ func TestRunAsksAgain(t *testing.T) {
 			if out != c.out || code != c.code || p.count() != c.asked {
 				t.Errorf("exit %d after %d requests: %q %s", code, p.count(), out, errs)
 			}
-			if strings.HasPrefix(c.name, "retryCut") && !strings.Contains(p.asked[1], `"max_completion_tokens":16`) {
+			if strings.HasPrefix(c.name, "retryCut") && !strings.Contains(p.asked[1], `"max_tokens":16`) {
 				t.Errorf("asked again with %s", p.asked[1])
 			}
 			var rows []map[string]any
