@@ -3,12 +3,15 @@ package paceline_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/policy"
 	"github.com/paceline-proxy/paceline/stub"
 )
 
@@ -124,6 +127,142 @@ func TestWaitForCapacityInAContext(t *testing.T) {
 		got := r.chat(paceline.WaitForCapacity(t.Context()))
 		if got.want(t, 200); time.Since(start) != 12*40*time.Minute {
 			t.Errorf("it took %v", time.Since(start))
+		}
+	})
+}
+
+// A wait is over exactly once, on every way out: sent, refused for want of
+// time, told to come again, left, and drained.
+func TestOnWaitIsOverOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		queue  paceline.Queue
+		leaves time.Duration
+		drains time.Duration
+		over   time.Duration
+	}{
+		"sent":            {over: time.Minute},
+		"out of patience": {queue: paceline.Queue{ClientTimeout: 20 * sec}, over: 18 * sec},
+		"left":            {leaves: 7 * sec, over: 7 * sec},
+		"drained":         {drains: 5 * sec, over: 5 * sec},
+		"bounds":          {queue: paceline.Queue{MaxWaiting: 1}, over: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, stub.Config{}, paceline.Provider{Limits: paceline.Limits{
+					Windows: []paceline.Window{{Calls: 1, Per: time.Minute, Slack: -1}}, Pacing: paceline.Burst}})
+				r.Queue = tt.queue
+				r.chat(t.Context()).want(t, 200)
+				start := time.Now()
+				if name == "bounds" {
+					go r.chat(t.Context(), id("first")...)
+					synctest.Wait()
+				}
+				log := &waitLog{start: start}
+				r.OnWait = log.note
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.leaves > 0 {
+					time.AfterFunc(tt.leaves, cancel)
+				}
+				if tt.drains > 0 {
+					time.AfterFunc(tt.drains, r.Drain)
+				}
+				r.chat(ctx, id("x")...)
+				time.Sleep(5 * time.Minute)
+				begun, over := 0, 0
+				for _, line := range log.lines {
+					switch {
+					case line == fmt.Sprintf("%v x over", tt.over):
+						over++
+					case strings.HasPrefix(line, "0s x turn since 0s"):
+						begun++
+					default:
+						t.Errorf("OnWait was told %q", line)
+					}
+				}
+				if begun != 1 || over != 1 {
+					t.Errorf("OnWait was told %q, want one wait, over after %v", log.lines, tt.over)
+				}
+			})
+		})
+	}
+}
+
+// What a provider has told is left is a wait of its own kind, with its figures,
+// that a person may end: for this request and no other, and for no stated wait.
+func TestSendAnyway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		r := newRig(t, stub.Config{}, paceline.Provider{Dialect: "openai"})
+		r.Base = sink(func(*http.Request) (*http.Response, error) {
+			if n++; n == 4 {
+				return answer(429, http.Header{"Retry-After": {"30"}}, "no"), nil
+			}
+			return answer(200, http.Header{
+				"X-Ratelimit-Limit-Requests": {"1"}, "X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"1m40s"},
+			}, "{}"), nil
+		})
+		start := time.Now()
+		log := &waitLog{start: start}
+		r.OnWait = log.note
+		r.chat(t.Context()).want(t, 200)
+		for range 2 {
+			go r.chat(t.Context(), id("waits")...)
+			synctest.Wait()
+			w := log.latest()
+			want := policy.Shortage{Unit: "requests", Window: "minute", Limit: 1, Anyway: true}
+			if w.Kind != paceline.WaitBudget || w.Budget == nil || *w.Budget != want || w.Why == "" {
+				t.Fatalf("it waits as %+v, %+v", w, w.Budget)
+			}
+			time.Sleep(4 * sec)
+			if !w.SendAnyway() {
+				t.Error("a wait for an observed budget was not ended")
+			}
+			synctest.Wait()
+		}
+		over := log.latest()
+		if !over.Over || over.SendAnyway() {
+			t.Errorf("a wait that is over was ended: %+v", over)
+		}
+		go r.chat(t.Context(), id("refused")...)
+		synctest.Wait()
+		log.latest().SendAnyway() // at 8 s, into a refusal that states 30 s
+		synctest.Wait()
+		stated := log.latest()
+		if stated.Kind != paceline.WaitPause || stated.SendAnyway() {
+			t.Errorf("a stated wait was ended: %+v", stated)
+		}
+		synctest.Wait()
+		wantInstants(t, r.sent(start), 0, 4*sec, 8*sec, 8*sec)
+		r.Drain()
+	})
+}
+
+// A quota that is spent is a wait of its own kind.
+func TestOnWaitForAQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		r := newRig(t, stub.Config{}, paceline.Provider{Dialect: "openai"})
+		r.Base = sink(func(*http.Request) (*http.Response, error) {
+			if n++; n == 1 {
+				return answer(429, http.Header{"Retry-After": {"3600"}}, `{"error":{"message":"Rate limit reached on requests per day (RPD): Limit 200, Used 200, Requested 1.","code":"rate_limit_exceeded"}}`), nil
+			}
+			return answer(200, nil, "{}"), nil
+		})
+		log := &waitLog{start: time.Now()}
+		r.OnWait = log.note
+		r.chat(t.Context(), append(id("q"), "X-Paceline-Quota", "wait")...).want(t, 200)
+		log.want(t, "0s q quota since 0s until 1h0m0s", "1h0m0s q over")
+	})
+}
+
+// Nothing is told of, and nothing made, for requests that do not wait.
+func TestOnWaitOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, paceline.Provider{Limits: paceline.Limits{MaxPerMinute: 1000, Pacing: paceline.Burst}})
+		r.OnWait = func(w *paceline.Wait) { t.Errorf("told of %+v", w) }
+		for _, a := range r.together(100) {
+			a.want(t, 200)
 		}
 	})
 }

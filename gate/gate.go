@@ -156,7 +156,9 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			}
 		}
 		if a.Waiting != nil {
-			a.Waiting(g.waiting(l, w))
+			if at, held := g.waiting(l, w); held {
+				a.Waiting(at)
+			}
 		}
 		if err := w.sleep(ctx, sooner(sooner(until, again), ages)); err != nil {
 			g.explain(l, w, err)

@@ -28,6 +28,8 @@ type line struct {
 	// unjudged counts those who looked while nothing was known of how fast the
 	// line moves.
 	unjudged int
+	// wondering counts those who are yet to learn what holds them up.
+	wondering int
 	// apart are those who wait by themselves for a request of this line to end.
 	apart []*waiter
 	// then are lines to wake once this one has asked.
@@ -138,6 +140,7 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 	if w.unjudged {
 		l.unjudged--
 	}
+	l.wonder(w, false)
 	if w.ask.Others != nil {
 		g.roaming--
 	}
@@ -215,16 +218,17 @@ func (g *Gate) blocked(l *line, w *waiter, b block, own bool, released uint64) {
 	if g.released != released && (b.full || len(b.refused) > 0) {
 		w.look()
 	}
+	news, judged := false, false
 	if own {
 		w.queue.lane.block = b
-		return
+	} else {
+		news, judged = !b.pause.Equal(l.block.pause), b.limits != nil
+		l.block = b
 	}
-	news := !b.pause.Equal(l.block.pause)
-	l.block = b
-	if news || b.limits != nil && l.unjudged > 0 {
+	if news || judged && l.unjudged > 0 || l.wondering > 0 {
 		// Those behind the head may be less patient than it is.
 		l.each(func(o *waiter) {
-			if o != w && (news || o.unjudged) {
+			if o != w && (news || judged && o.unjudged || o.wonders) {
 				o.look()
 			}
 		})

@@ -22,6 +22,7 @@ type waiter struct {
 	// judged by its place in line, which is done once. unjudged where it looked
 	// while nothing was known of how fast the line moves.
 	judged, unjudged bool
+	wonders          bool // it is yet to learn what holds it up
 }
 
 func (w *waiter) before(o *waiter) bool { return w.compare(o) < 0 }

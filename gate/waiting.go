@@ -32,14 +32,18 @@ const (
 // fewWaiting are so few that they can be counted for each of them.
 const fewWaiting = 100
 
-// waiting is what a waiter waits for.
-func (g *Gate) waiting(l *line, w *waiter) Waiting {
+// waiting is what a waiter waits for. It is false while nothing is known to hold
+// it up: somebody is asking, and it will look again if that is not granted.
+func (g *Gate) waiting(l *line, w *waiter) (_ Waiting, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	b := l.block
 	if own := w.queue.lane.block; own.by != nil {
 		b = own
+	}
+	if l.wonder(w, b.by == nil); w.wonders {
+		return Waiting{}, false
 	}
 	at := Waiting{For: ForTurn, Until: b.until, Why: b.why, Budget: b.budget}
 	switch {
@@ -53,7 +57,7 @@ func (g *Gate) waiting(l *line, w *waiter) Waiting {
 		at.For = ForBudget
 	}
 	if l.head(now) == w {
-		return at
+		return at, true
 	}
 	if at.For == ForTurn || at.For == ForBudget {
 		at.Until = time.Time{} // those before it go first
@@ -67,7 +71,17 @@ func (g *Gate) waiting(l *line, w *waiter) Waiting {
 	if b.why != "" {
 		at.Why += ", and " + b.why
 	}
-	return at
+	return at, true
+}
+
+// wonder notes whether a waiter is yet to learn what holds it up.
+func (l *line) wonder(w *waiter, wonders bool) {
+	if w.wonders != wonders {
+		w.wonders = wonders
+		if l.wondering++; !wonders {
+			l.wondering -= 2
+		}
+	}
 }
 
 // Hurry has a request look again that is to be sent whatever the observed
