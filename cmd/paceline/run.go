@@ -271,10 +271,14 @@ func (r *request) name() string {
 // apiOf is how a provider is asked, and where below its base URL.
 func apiOf(p config.Provider) (a api, path string) {
 	d := dialectOf(p)
-	if a, path = chatCompletions(cmp.Or(d.MaxTokens, "max_tokens")), "/v1/chat/completions"; d.API == dialect.AnthropicAPI {
+	bound := "max_tokens"
+	if p.Name == d.Name || d.BaseURL == "" { // who else speaks so may not know the newer field
+		bound = cmp.Or(d.MaxTokens, bound)
+	}
+	if a = chatCompletions(bound); d.API == dialect.AnthropicAPI {
 		a = messages()
 	}
-	return a, cmp.Or(d.ChatPath, path)
+	return a, cmp.Or(d.ChatPath, "/v1/chat/completions")
 }
 
 // dialectOf is how a provider speaks.
