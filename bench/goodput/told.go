@@ -75,10 +75,12 @@ func ToldRows(scenarios []Scenario) (rows []Row) {
 	for _, w := range []way{ways[0], ways[2], ways[4], ways[6]} {
 		rows = append(rows, toldRow(opaque().told(stub.HeadersOpenAI, w), toldFigure, Untold)...)
 	}
-	for _, s := range scenarios {
-		if s.Name == "bucket 60/min" || s.Name == "rolling 60/min" || s.Name == "fixed 60/min" {
-			rows = append(rows, toldRow(s.told(stub.HeadersOpenAI, ways[2]), processesFigure, Processes)...)
-			rows = append(rows, toldRow(s.told(stub.HeadersOpenAI, ways[2]), noFigure, Bottleneck, SDK)...)
+	for _, s := range append(scenarios, ofTen()) {
+		switch s.Name {
+		case "bucket 60/min", "rolling 60/min", "fixed 60/min", ofTen().Name:
+			s = s.told(stub.HeadersOpenAI, ways[2])
+			rows = append(rows, toldRow(s, processesFigure, Processes)...)
+			rows = append(rows, toldRow(s, noFigure, Bottleneck, SDK)...)
 		}
 	}
 	return rows
@@ -87,6 +89,11 @@ func ToldRows(scenarios []Scenario) (rows []Row) {
 // processesFigure is what several processes reach that share nothing but what
 // they were told.
 var processesFigure = Figure{Ratio: 0.85, Refusals: 5}
+
+// ofTen is what several processes are tried against over sockets, too.
+func ofTen() Scenario {
+	return scenario("bucket of 10, 300/min", processesFigure, stub.Meter{Kind: stub.Bucket, Limit: 300, Per: minute, Burst: 10})
+}
 
 // A provider has the meters, and the way to tell of them, that are its own.
 type provider struct {
