@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline"
-	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/stub"
 )
@@ -275,8 +274,8 @@ func TestRefusalInMidStreamEndsIt(t *testing.T) {
 		}
 		r.chat(t.Context()).want(t, 200)
 		wantInstants(t, r.sent(start), 0, 0)
-		if rec := r.logged(); rec[0].Class != dialect.OK && rec[0].Class != dialect.RateLimited {
-			t.Errorf("recorded %+v", rec[0])
+		if rec := r.logged(); rec[0].OK() || rec[0].Error != "refused in mid-stream (rate_limited)" || rec[0].Status != 200 || !rec[1].OK() {
+			t.Errorf("recorded %+v", rec)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package paceline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/paceline-proxy/paceline/dialect"
 )
 
 // A stream is the body of an answer on its way to the caller, byte for byte.
@@ -25,8 +28,9 @@ type stream struct {
 	closed bool
 }
 
-// lastTail is how much of an event stream is remembered to see its end.
-const lastTail = 256
+// lastTail is how much of an event stream is remembered to see its end, with an
+// error that it may end in.
+const lastTail = 2 << 10
 
 // stream wraps the body of the answer.
 func (a *attempt) stream(h http.Header, body io.ReadCloser) io.ReadCloser {
@@ -91,7 +95,10 @@ func (s *stream) Read(p []byte) (int, error) {
 func (s *stream) ended(err error) error {
 	a := s.attempt
 	if errors.Is(err, io.EOF) {
-		a.settle(nil)
+		s.mu.Lock()
+		fault := s.fault()
+		s.mu.Unlock()
+		a.settle(fault)
 		return err
 	}
 	cause := fmt.Errorf("the answer was cut: %w", err)
@@ -108,6 +115,24 @@ func (s *stream) ended(err error) error {
 	return a.call.redact(err)
 }
 
+// fault is the error that an event stream has come to behind what has been
+// handed on, nil where it has not: a client sees it, and so does the log.
+func (s *stream) fault() error {
+	if !dialect.MayRefuse(s.tail) {
+		return nil
+	}
+	h := dialect.Head{Status: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}}
+	for event := range bytes.SplitSeq(bytes.ReplaceAll(s.tail, []byte("\r\n"), []byte("\n")), []byte("\n\n")) {
+		if !bytes.HasPrefix(event, []byte("event:")) && !bytes.HasPrefix(event, []byte("data:")) {
+			continue // its beginning is not remembered
+		}
+		if g := s.attempt.call.entry.dialect.ReadHead(h, append(bytes.Clone(event), "\n\n"...)); g.Class != dialect.OK {
+			return fmt.Errorf("refused in mid-stream (%s)", g.Class)
+		}
+	}
+	return nil
+}
+
 // linger is how long Close waits for the end of an answer that may have come
 // already: readers of JSON often stop at the last brace.
 const linger = 100 * time.Millisecond
@@ -115,7 +140,8 @@ const linger = 100 * time.Millisecond
 // Close ends the answer. Before its end that is the client leaving.
 func (s *stream) Close() error {
 	s.mu.Lock()
-	read, tail := s.err != nil, string(s.tail)
+	read, over := s.err != nil, !s.events || finished(string(s.tail))
+	fault := s.fault()
 	first := !s.closed
 	s.closed = true
 	if s.err == nil {
@@ -125,12 +151,12 @@ func (s *stream) Close() error {
 	if !first {
 		return nil
 	}
-	if !read && (!s.events || finished(tail)) {
+	if !read && (over || fault != nil) {
 		late := time.AfterFunc(linger, func() { s.attempt.cancel(errLeft); s.body.Close() })
 		n, err := io.Copy(io.Discard, io.LimitReader(s.body, 64<<10))
 		late.Stop()
 		if err == nil && n < 64<<10 || s.events {
-			s.attempt.settle(nil)
+			s.attempt.settle(fault)
 		}
 	}
 	err := s.body.Close()

@@ -242,6 +242,34 @@ func TestClientLeavesInMidStream(t *testing.T) {
 	})
 }
 
+// A refusal that hides in a 200 is never seen: the proxy waits and sends again,
+// and the client gets one answer, streamed and not.
+func TestErrorsInsideA200(t *testing.T) {
+	each(t, func(t *testing.T, s sdk) {
+		hidden := stub.Step{Fault: stub.FaultError}
+		u := newUpstream(t, stub.Config{Script: []stub.Step{hidden, hidden, {}, hidden}})
+		p := start(t, u, settings{provider: exact + "\nretry: {baseMs: 100}"})
+		for i, a := range []ask{s.say("All of it."), s.streamed("Piece by piece.")} {
+			got := does(t, s, p.url, a)
+			if got.Text != generation(i+1) || statuses(got.Answers) != "200" {
+				t.Errorf("stream %v: %q; answers %s", a.Stream, got.Text, statuses(got.Answers))
+			}
+			if seen := u.exchanges(); !bytes.Equal(got.Bytes, seen[len(seen)-1].body) {
+				t.Errorf("stream %v: the client got\n%q\nand the provider sent\n%q", a.Stream, got.Bytes, seen[len(seen)-1].body)
+			}
+		}
+		if seen := u.exchanges(); len(seen) != 5 {
+			t.Errorf("%d requests reached the provider, want 5", len(seen))
+		}
+		rows := p.records(t, 5)
+		for i, row := range rows {
+			if want := i == 2 || i == 4; (row.Class == "ok") != want || row.Status != 200 {
+				t.Errorf("attempt %d is logged as %+v", i+1, row)
+			}
+		}
+	})
+}
+
 // An error in mid-stream is the client's to see: what was forwarded is not
 // made again.
 func TestErrorInMidStream(t *testing.T) {
