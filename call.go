@@ -206,6 +206,20 @@ func (c *call) plan(now time.Time, a policy.Activity) (p policy.Plan) {
 	return p
 }
 
+// turn is the plan of a request that is started where the plan lets it. Of
+// several processes one probes after a pause; the others look for what came of
+// it, since nobody tells them.
+func (c *call) turn(now time.Time, a policy.Activity) policy.Plan {
+	p := c.plan(now, a)
+	if p.Probes && !c.caller.Claim(now) {
+		p.Probing, p.NotBefore, p.Why = true, now.Add(budget.ReadEvery), "another process looks whether a pause is over"
+	}
+	if soon := now.Add(budget.ReadEvery); p.Probing && c.home.book.Store != nil && p.NotBefore.After(soon) {
+		p.NotBefore = soon
+	}
+	return p
+}
+
 // look shows f what is known of a caller key, after it has obeyed what operators
 // ordered.
 func (c *call) look(caller *budget.Caller, name string, now time.Time, f func(*budget.State, *budget.Starts)) {

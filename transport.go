@@ -276,7 +276,7 @@ func (c *call) ask() gate.Ask {
 		MaxPause:     c.rules.Retry.Patience(),
 		WaitForQuota: c.rules.WaitForQuota,
 		Waits:        c.waits,
-		Plan:         c.plan,
+		Plan:         c.turn,
 		Reread:       c.home.reread(),
 		Started:      c.started,
 		Anyway:       c.anyway.Load,

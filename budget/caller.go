@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// How often a caller key reads and writes its store. There is no watch.
+// ReadEvery is how often a caller key reads its store at most. There is no
+// watch.
+const ReadEvery = 50 * time.Millisecond
+
 const (
-	readEvery  = 50 * time.Millisecond
 	writeEvery = 100 * time.Millisecond
 	patience   = 250 * time.Millisecond // with a store that does not answer
 )
@@ -26,6 +28,7 @@ type Book struct {
 	Fault func(error)
 
 	mu      sync.Mutex
+	name    string // of this book in its store
 	callers map[string]*Caller
 	sweepAt int // how many callers are too many not to look at
 }
@@ -112,7 +115,7 @@ func (c *Caller) PausedUntil() time.Time {
 
 // refresh takes in what other processes wrote.
 func (c *Caller) refresh(now time.Time) {
-	if c.book.Store == nil || !c.read.IsZero() && now.Sub(c.read) < readEvery {
+	if c.book.Store == nil || !c.read.IsZero() && now.Sub(c.read) < ReadEvery {
 		return
 	}
 	c.read = now
@@ -127,9 +130,13 @@ func (c *Caller) refresh(now time.Time) {
 	if err != nil {
 		return
 	}
-	ramp, unread, opened := c.state.Ramp, c.state.Unread, c.state.Opened
-	c.state = Merge(c.state, stored)
-	c.state.Ramp, c.state.Unread, c.state.Opened = ramp, unread, opened
+	c.adopt(Merge(c.state, stored))
+}
+
+// adopt takes over what is known, but for what concerns this process alone.
+func (c *Caller) adopt(s State) {
+	s.Ramp, s.Unread, s.Opened = c.state.Ramp, c.state.Unread, c.state.Opened
+	c.state = s
 }
 
 // flush writes what changed. Between two writes changes gather; the next use
@@ -142,6 +149,7 @@ func (c *Caller) flush(now time.Time) {
 		return
 	}
 	c.written, c.told, c.probing, c.obeyed, c.dirty = now, c.state.Pause, c.state.Probe.Needed, c.state.Orders, false
+	c.state.seen(c.book.id(), now)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var unencoded error

@@ -22,6 +22,8 @@ type State struct {
 	Readings []Reading `json:"readings,omitempty"`
 	Ratios   Ratios    `json:"ratios,omitempty"`
 	Orders   Orders    `json:"orders,omitzero"`
+	// Processes are those that use the key, and when each was last seen.
+	Processes map[string]time.Time `json:"processes,omitempty"`
 
 	// Ramp concerns the requests waiting in this process and is not shared.
 	Ramp Ramp `json:"-"`
@@ -92,7 +94,11 @@ type Probe struct {
 	// Needed until a request sent after the pause has been admitted.
 	Needed bool `json:"needed,omitempty"`
 	// Sent is when the probe under way was sent, zero while there is none.
-	Sent    time.Time `json:"sent,omitzero"`
+	Sent time.Time `json:"sent,omitzero"`
+	// By is the process that is to send it, until Claimed at the latest, when
+	// another may.
+	By      string    `json:"by,omitempty"`
+	Claimed time.Time `json:"claimed,omitzero"`
 	Changed time.Time `json:"changed,omitzero"`
 }
 
@@ -160,6 +166,8 @@ type Overload struct {
 
 // A Ramp spaces the requests that waited for the end of a pause.
 type Ramp struct {
+	// Held is true while a pause and its probe hold this process up.
+	Held  bool
 	Left  int
 	Until time.Time
 	// Every is the time between starts where no limit says one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -67,6 +68,10 @@ func (s *State) sane(now time.Time) {
 	if s.Probe.Sent.After(now) {
 		s.Probe.Sent = time.Time{}
 	}
+	if s.Probe.Claimed.Sub(now) > claimFor {
+		s.Probe.Claimed = time.Time{}
+	}
+	maps.DeleteFunc(s.Processes, func(_ string, at time.Time) bool { return at.After(now) })
 	if s.Overload.Until.Sub(now) > time.Minute {
 		s.Overload = Overload{}
 	}
@@ -113,6 +118,15 @@ func Merge(a, b State) State {
 	m.Spacing = newer(a.Spacing, b.Spacing, a.Spacing.Changed, b.Spacing.Changed)
 	m.Places = newer(a.Places, b.Places, a.Places.Changed, b.Places.Changed)
 	m.Overload = newer(a.Overload, b.Overload, a.Overload.Until, b.Overload.Until)
+	for id, at := range b.Processes {
+		if at.After(m.Processes[id]) {
+			m.Processes = maps.Clone(m.Processes)
+			if m.Processes == nil {
+				m.Processes = map[string]time.Time{}
+			}
+			m.Processes[id] = at
+		}
+	}
 	m.Readings = append([]Reading(nil), a.Readings...)
 	for _, r := range b.Readings {
 		if i := m.find(r.Snapshot); i < 0 {

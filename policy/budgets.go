@@ -49,20 +49,22 @@ func held(l budget.Level, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// toldSpacing is the time between starts where few requests are left.
-func toldSpacing(levels []budget.Level, now time.Time) (longest time.Duration) {
+// toldSpacing is the time between starts where few requests are left for each of
+// the processes that share them.
+func toldSpacing(levels []budget.Level, peers int, now time.Time) (longest time.Duration) {
+	few := float64(tight * peers)
 	for _, l := range levels {
-		if l.Unit != Requests || l.Projected-float64(l.Unsure) >= tight {
+		if l.Unit != Requests || l.Projected-float64(l.Unsure) >= few {
 			continue
 		}
 		switch left := l.Steps.Sub(now); {
-		case l.Projected >= tight:
+		case l.Projected >= few:
 			longest = max(longest, leastSpacing) // until more is known
 		case l.PerSecond > 0:
-			part := 1 - max(0, l.Projected-l.Floor)/tight
+			part := float64(peers) * (1 - max(0, l.Projected-l.Floor)/few)
 			longest = max(longest, time.Duration(part*float64(time.Second)/l.PerSecond))
 		case left > 0:
-			longest = max(longest, time.Duration(float64(left)/max(1, l.Projected)))
+			longest = max(longest, time.Duration(float64(peers)*float64(left)/max(1, l.Projected)))
 		}
 	}
 	return min(longest, mostSpacing)

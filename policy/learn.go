@@ -155,7 +155,7 @@ func (r Rules) Unanswered(s *budget.State, sent, now time.Time) bool {
 // resetProbe lets the next request probe where this one found nothing out.
 func (r Rules) resetProbe(s *budget.State, a Answer) {
 	if probed(s, a) {
-		s.Probe.Sent, s.Probe.Changed = time.Time{}, a.Now
+		s.Probe = budget.Probe{Needed: true, Changed: a.Now}
 	}
 }
 

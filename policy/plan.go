@@ -78,8 +78,9 @@ type Plan struct {
 	// Closed is true where no clock is known to end the pause: nobody waits
 	// for it, and one request finds out when it is over.
 	Closed bool
-	// Probing is true where NotBefore is for a probe that is under way.
-	Probing bool
+	// Probes is true where the request is the one that looks whether a pause is
+	// over, Probing is true where NotBefore is for a probe that is under way.
+	Probes, Probing bool
 	// Full is true where a request of this line has to end first, which no
 	// clock tells.
 	Full bool
@@ -133,6 +134,13 @@ const probeFor = 2 * time.Second
 // be asked for.
 func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Activity) Plan {
 	r.expireProbe(s, now, a)
+	switch {
+	case s.Pause.Active(now) || s.Probe.Needed:
+		s.Ramp.Held = true
+	case s.Ramp.Held:
+		// Another process has seen that the pause is over.
+		s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(rampFor), Every: rampEvery}
+	}
 	var p Plan
 	p.Limits, p.Own, p.Passing = r.limits(s, starts, now, a)
 	if a.Background && r.shared(now, a) < 1 {
@@ -153,7 +161,9 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
-	case !r.NoBudgets && !a.Anyway && !s.Probe.Needed: // the end of a pause is no guess
+	case s.Probe.Needed:
+		p.Probes = true
+	case !r.NoBudgets && !a.Anyway:
 		r.budgets(&p, s, starts, now)
 		if r.BudgetLogOnly {
 			p.NotBefore, p.Unheeded, p.Budget = time.Time{}, p.NotBefore, nil
@@ -221,7 +231,7 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 		slow(s.Overload.Every)
 	}
 	if !r.NoBudgets && !r.BudgetLogOnly && !a.Anyway {
-		slow(toldSpacing(s.Levels(starts, now, r.Cost), now))
+		slow(toldSpacing(s.Levels(starts, now, r.Cost), s.Peers(now), now))
 	}
 	if s.Places.N > 0 {
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))
@@ -266,7 +276,7 @@ func (r Rules) rampInterval(s *budget.State, now time.Time, factor float64) time
 	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
 		return every
 	}
-	return cmp.Or(toldInterval(s, now), s.Ramp.Every)
+	return time.Duration(s.Peers(now)) * cmp.Or(toldInterval(s, now), s.Ramp.Every)
 }
 
 // toldInterval is the time between starts that the told limits of requests
