@@ -128,3 +128,27 @@ func TestLearnedAccount(t *testing.T) {
 		}
 	})
 }
+
+// Readings that a provider tells of the account are kept in one line, those of
+// models that share a limit in theirs, and of others in each model's own.
+func TestScopeFollowsMetering(t *testing.T) {
+	for name, want := range map[string]string{"fireworks": "", "anthropic": "claude-haiku-4-5 claude-sonnet-4.x", "generic": "claude-haiku-4-5 claude-sonnet-4 claude-sonnet-4-5"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, stub.Config{}, paceline.Provider{Dialect: name})
+			for _, model := range []string{"claude-sonnet-4-20250514", "Claude-Sonnet-4", "claude-sonnet-4-5", "claude-haiku-4-5"} {
+				res, err := r.RoundTrip(request(t.Context(), "POST", base+"/chat/completions", `{"model":"`+model+`"}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+			}
+			var scopes []string
+			for _, s := range r.Status() {
+				scopes = append(scopes, s.Scope)
+			}
+			if got := strings.Join(scopes, " "); got != want {
+				t.Errorf("%s: the lines are %q, want %q", name, got, want)
+			}
+		})
+	}
+}

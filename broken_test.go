@@ -282,7 +282,7 @@ func TestProcessesShareAPause(t *testing.T) {
 		a.Base = answers(func(*http.Request) (*http.Response, error) {
 			switch n++; n {
 			case 1: // a reading, which is written
-				return answer(200, http.Header{"X-Ratelimit-Limit-Tokens": {"60"}, "X-Ratelimit-Remaining-Tokens": {"5"}}, "{}"), nil
+				return answer(200, http.Header{"X-Ratelimit-Limit-Tokens": {"60000"}, "X-Ratelimit-Remaining-Tokens": {"50000"}}, "{}"), nil
 			case 2:
 				return answer(429, http.Header{"Retry-After": {"10"}}, "{}"), nil
 			}

@@ -465,3 +465,27 @@ type closing struct {
 }
 
 func (c *closing) Close() error { c.closed = true; return nil }
+
+// The key with the most left of what its provider told is taken, undeclared:
+// each has a meter of its own.
+func TestMostLeftIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, paceline.Provider{Dialect: "openai"}, usual, "a", "b")
+		left := map[string]int{keyOf("a"): 45, keyOf("b"): 90}
+		r.Base = sink(func(req *http.Request) (*http.Response, error) {
+			key := strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")
+			left[key] -= 10
+			return answer(200, http.Header{"X-Ratelimit-Limit-Requests": {"100"}, "X-Ratelimit-Remaining-Requests": {strconv.Itoa(left[key])}, "X-Ratelimit-Reset-Requests": {"1h"}}, "{}"), nil
+		})
+		var used strings.Builder
+		for range 8 {
+			r.chat(t.Context()).want(t, 200)
+			all := r.logged()
+			used.WriteString(all[len(all)-1].Credential)
+			time.Sleep(sec)
+		}
+		if got := used.String(); got != "abbbbbba" {
+			t.Errorf("used %s", got)
+		}
+	})
+}

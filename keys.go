@@ -40,14 +40,14 @@ func parseCallerKey(s string) (k callerKey, ok bool) {
 }
 
 // callerOf says who a request to an entry is made as: whom the provider meters,
-// which is the account where one is named, else the id of the credential.
+// which is the account where one is named, else the id of the credential. Models
+// that share one limit share a key.
 func callerOf(e *entry, account, id, model string) callerKey {
 	k := callerKey{provider: e.Name, account: orElse(account, id)}
 	if e.Scope == ScopeModel {
-		if group := e.dialect.Metering.Group; group != nil {
-			model = group(model) // those that share one limit share a line
+		if k.scope = scopeOf(model); e.dialect != nil && e.dialect.Metering.Group != nil {
+			k.scope = e.dialect.Metering.Group(k.scope)
 		}
-		k.scope = scopeOf(model)
 	}
 	return k
 }

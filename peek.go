@@ -101,4 +101,9 @@ func (p *peek) Read(b []byte) (int, error) {
 }
 
 // Close closes the body, which ends the reading ahead.
-func (p *peek) Close() error { return p.body.Close() }
+func (p *peek) Close() error {
+	p.mu.Lock()
+	p.late = true
+	p.mu.Unlock()
+	return p.body.Close()
+}

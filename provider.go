@@ -54,7 +54,9 @@ type Provider struct {
 	// Dialect names how the provider speaks. Empty: as its host suggests.
 	Dialect string
 	// Scope is what a line, its throttles and its learned values belong to.
-	// Empty: the provider where a rate is declared, else each model.
+	// Empty: the provider where a rate is declared, or where it is known to tell
+	// of budgets of the account as a whole, else each model, or those together
+	// that are known to share a limit.
 	Scope Scope
 	// Account names whom the provider meters. Credentials of one account share
 	// limits and throttles. Empty: each credential is an account.
@@ -183,7 +185,10 @@ func (p Provider) complete() (*entry, error) {
 	p.Retry, p.Timeouts = p.Retry.Or(defaultRetry), p.Timeouts.Or(defaultTimeouts)
 	if p.Scope == "" {
 		p.Scope = ScopeModel
-		if p.DeclaresRate() {
+		// What a provider is known to tell of the account as a whole concerns
+		// every model: in lines of their own each would see a part of it.
+		d := e.dialect
+		if p.DeclaresRate() || d != nil && d != dialect.Generic && d.Reports && !d.Metering.PerModel {
 			p.Scope = ScopeProvider
 		}
 	}

@@ -71,6 +71,7 @@ type Caller struct {
 	read    time.Time // when the store was last read
 	written time.Time
 	told    Pause // the latest that was written
+	probing bool  // Probe.Needed, as it was written
 	obeyed  Orders
 	dirty   bool
 	used    time.Time
@@ -134,12 +135,13 @@ func (c *Caller) refresh(now time.Time) {
 // flush writes what changed. Between two writes changes gather; the next use
 // of the caller carries them.
 func (c *Caller) flush(now time.Time) {
-	// Nobody may send into a pause, and what an operator orders is to last.
-	urgent := c.state.Pause != c.told || c.state.Orders != c.obeyed
+	// Nobody may send into a pause, others wait for the end of a probe, and what
+	// an operator orders is to last.
+	urgent := c.state.Pause != c.told || c.state.Probe.Needed != c.probing || c.state.Orders != c.obeyed
 	if !c.dirty || c.book.Store == nil || !urgent && now.Sub(c.written) < writeEvery {
 		return
 	}
-	c.written, c.told, c.obeyed, c.dirty = now, c.state.Pause, c.state.Orders, false
+	c.written, c.told, c.probing, c.obeyed, c.dirty = now, c.state.Pause, c.state.Probe.Needed, c.state.Orders, false
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var unencoded error

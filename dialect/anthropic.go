@@ -11,14 +11,15 @@ import (
 // whole thousands. Plans (unified.go) have windows of five hours and seven days
 // of which only a fraction is told. What is read from its cache is free.
 var Anthropic = &Dialect{
-	Name:    "anthropic",
-	BaseURL: "https://api.anthropic.com",
-	Hosts:   []string{"api.anthropic.com"},
-	API:     AnthropicAPI,
-	Reports: true,
-	Tells:   "`anthropic-ratelimit-*` of a minute (also `-priority-` and `-fast-`), rounded to thousands; a plan's windows as fractions",
-	Read:    reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
-	Demand:  anthropicDemand,
+	Name:     "anthropic",
+	ChatPath: "/v1/messages",
+	BaseURL:  "https://api.anthropic.com",
+	Hosts:    []string{"api.anthropic.com"},
+	API:      AnthropicAPI,
+	Reports:  true,
+	Tells:    "`anthropic-ratelimit-*` of a minute (also `-priority-` and `-fast-`), rounded to thousands; a plan's windows as fractions",
+	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
+	Demand:   anthropicDemand,
 	Metering: Metering{
 		PerModel: true,
 		Group:    anthropicGroup,

@@ -9,8 +9,9 @@ import (
 // The numbers of its samples are a bucket that refills evenly: 12 s after one of
 // five a minute. It estimates what a request may cost from what it allows.
 var Azure = &Dialect{
-	Name:  "azure",
-	Names: []string{"azure-openai", "azure-ai"},
+	Name:      "azure",
+	MaxTokens: "max_completion_tokens",
+	Names:     []string{"azure-openai", "azure-ai"},
 	Hosts: []string{
 		".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com",
 		".models.ai.azure.com", ".inference.ai.azure.com", ".openai.azure.us",

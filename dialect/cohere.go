@@ -3,13 +3,14 @@ package dialect
 // Cohere counts the calls of trial keys: of the last minute, and of the month.
 // Other keys are told nothing.
 var Cohere = &Dialect{
-	Name:    "cohere",
-	BaseURL: "https://api.cohere.com",
-	Hosts:   []string{"api.cohere.com", "api.cohere.ai"},
-	Reports: true,
-	Read:    reader{budgets: cohereBudgets}.read,
-	Tells:   "calls of a minute and a month, to trial keys only",
-	Kind:    kindBy([]string{"/classify", "/summarize"}, nil),
+	Name:     "cohere",
+	ChatPath: "/compatibility/v1/chat/completions",
+	BaseURL:  "https://api.cohere.com",
+	Hosts:    []string{"api.cohere.com", "api.cohere.ai"},
+	Reports:  true,
+	Read:     reader{budgets: cohereBudgets}.read,
+	Tells:    "calls of a minute and a month, to trial keys only",
+	Kind:     kindBy([]string{"/classify", "/summarize"}, nil),
 }
 
 func cohereBudgets(a *answer, out []bucket) []bucket {

@@ -43,6 +43,13 @@ type Dialect struct {
 	// KeyHeader returns the header that an API key goes in, for a URL. nil: the
 	// bearer token of Authorization.
 	KeyHeader func(u *url.URL, key string) string
+	// KeyVariables are the environment variables that its keys are kept in by
+	// custom. nil: NAME_API_KEY.
+	KeyVariables []string
+	// ChatPath is where chat completions are asked for below the base URL, empty
+	// for /v1/chat/completions; and MaxTokens the field that bounds an answer
+	// there, empty for max_tokens.
+	ChatPath, MaxTokens string
 	// KeyPrefixes are the beginnings by which its keys tell whose they are.
 	KeyPrefixes []string
 	// API is whose API it is, and so in whose shape its clients expect errors.

@@ -9,17 +9,19 @@ import (
 // windows that turn as a whole; its hidden limits show in a sentence. GitHub
 // Models speaks Azure's words and names the limit that refused in a header.
 var GitHub = &Dialect{
-	Name:        "github",
-	Names:       []string{"github-models", "github-rest"},
-	BaseURL:     "https://models.github.ai/inference",
-	Hosts:       []string{"api.github.com", "models.github.ai", "models.inference.ai.azure.com"},
-	Reports:     true,
-	Read:        reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}}.read,
-	Tells:       "REST: `x-ratelimit-*` of an hour, or a minute for searches; Models: Azure's, and the type of the limit that refused",
-	Metering:    Metering{PerModel: true},
-	Demand:      githubDemand,
-	Kind:        githubKind,
-	KeyPrefixes: []string{"github_pat_", "ghp_"},
+	Name:         "github",
+	ChatPath:     "/chat/completions",
+	KeyVariables: []string{"GITHUB_TOKEN"},
+	Names:        []string{"github-models", "github-rest"},
+	BaseURL:      "https://models.github.ai/inference",
+	Hosts:        []string{"api.github.com", "models.github.ai", "models.inference.ai.azure.com"},
+	Reports:      true,
+	Read:         reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}}.read,
+	Tells:        "REST: `x-ratelimit-*` of an hour, or a minute for searches; Models: Azure's, and the type of the limit that refused",
+	Metering:     Metering{PerModel: true},
+	Demand:       githubDemand,
+	Kind:         githubKind,
+	KeyPrefixes:  []string{"github_pat_", "ghp_"},
 }
 
 // githubBudgets: a bucket without a unit is the REST API's, one with a unit

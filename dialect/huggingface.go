@@ -8,9 +8,10 @@ import (
 // HuggingFace's hub has a fixed window of five minutes under the IETF names; its
 // inference has credits of a month, and says why it refuses in a header.
 var HuggingFace = &Dialect{
-	Name:    "huggingface",
-	Names:   []string{"hugging-face", "hf"},
-	BaseURL: "https://router.huggingface.co/v1",
+	Name:         "huggingface",
+	KeyVariables: []string{"HF_TOKEN", "HUGGINGFACE_API_KEY"},
+	Names:        []string{"hugging-face", "hf"},
+	BaseURL:      "https://router.huggingface.co/v1",
 	Hosts: []string{
 		"huggingface.co", "router.huggingface.co", "api-inference.huggingface.co", ".endpoints.huggingface.cloud",
 	},

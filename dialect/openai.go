@@ -9,12 +9,13 @@ import (
 // not until the next request fits. A request is charged for what it allows when
 // it is admitted. Its subscriptions (codex.go) are read as well.
 var OpenAI = &Dialect{
-	Name:    "openai",
-	BaseURL: "https://api.openai.com/v1",
-	Hosts:   []string{"api.openai.com", ".api.openai.com"},
-	Reports: true,
-	Tells:   "`x-ratelimit-*` of requests and tokens, of a minute, or a day as the numbers show",
-	Read:    reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
+	Name:      "openai",
+	MaxTokens: "max_completion_tokens", // some models take no other
+	BaseURL:   "https://api.openai.com/v1",
+	Hosts:     []string{"api.openai.com", ".api.openai.com"},
+	Reports:   true,
+	Tells:     "`x-ratelimit-*` of requests and tokens, of a minute, or a day as the numbers show",
+	Read:      reader{requests: Minute, tokens: Minute, budgets: openaiBudgets, recovery: FullAt}.read,
 	Metering: Metering{
 		PerModel: true,
 		Charges:  Charging{Output: Reserved},

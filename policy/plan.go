@@ -153,7 +153,7 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 	case s.Probe.Needed && !s.Probe.Sent.IsZero():
 		p.NotBefore, p.Probing = s.Probe.Sent.Add(probeFor), true
 		p.Why = "one probe at a time after a pause"
-	case !r.NoBudgets && !a.Anyway:
+	case !r.NoBudgets && !a.Anyway && !s.Probe.Needed: // the end of a pause is no guess
 		r.budgets(&p, s, starts, now)
 		if r.BudgetLogOnly {
 			p.NotBefore, p.Unheeded, p.Budget = time.Time{}, p.NotBefore, nil
@@ -255,7 +255,7 @@ func (r Rules) Started(s *budget.State, now time.Time) {
 // follow one by one.
 func (r Rules) leavePause(s *budget.State, now time.Time, a Activity) {
 	s.Probe = budget.Probe{Changed: now}
-	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(time.Minute), Every: rampEvery}
+	s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(rampFor), Every: rampEvery}
 	r.endEpisode(s, now)
 }
 

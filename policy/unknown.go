@@ -16,6 +16,8 @@ const (
 	mostSpacing  = 30 * time.Second
 	// rampEvery spaces those who waited where nothing else does.
 	rampEvery = 2 * leastSpacing
+	// rampFor is for how long: what holds them up meanwhile may last a minute.
+	rampFor = 3 * time.Minute
 )
 
 // learns reports whether the key has to find its rate out: none is declared
@@ -115,7 +117,7 @@ func (r Rules) relax(s *budget.State, a Answer) {
 	if every < leastSpacing {
 		// Forgiven, but those who waited for it are not let go in a herd.
 		every = 0
-		s.Ramp = budget.Ramp{Left: a.Activity.Waiting, Until: a.Now.Add(time.Minute), Every: rampEvery}
+		s.Ramp = budget.Ramp{Left: a.Activity.Waiting, Until: a.Now.Add(rampFor), Every: rampEvery}
 	}
 	s.Spacing = budget.Spacing{Every: every, Changed: a.Now}
 }

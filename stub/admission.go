@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +29,7 @@ type verdict struct {
 	arrived    time.Time
 	service    time.Duration
 	fault      FaultKind
+	charged    int // by the first meter
 
 	budgets []budget
 }
@@ -75,7 +75,7 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	}
 
 	s.counts.PeakLive = max(s.counts.PeakLive, len(s.places.live))
-	s.arrivals.add(Arrival{At: now, Admitted: !v.answered(), Early: early})
+	s.arrivals.add(Arrival{At: now, Admitted: !v.answered(), Early: early, Charged: v.charged})
 	if v.answered() {
 		s.told.tell(now, v.wait, v.tells)
 		s.told.tell(now, v.wait, cmp.Or(v.inBody, RetryAfterNone))
@@ -98,6 +98,7 @@ func (s *Stub) meter(v *verdict, a ask) {
 		if len(then) > 0 && len(s.meters) > 0 {
 			s.owe(due{now.Add(v.service), now, then})
 		}
+		v.charged = s.charged(cost)
 		s.counts.Admitted++
 		s.counts.PeakWindow = max(s.counts.PeakWindow, s.peak.add(now))
 		return
@@ -174,19 +175,16 @@ func (s *Stub) leave(p *place) {
 	}
 }
 
-// budgets is what the meters have left: of each unit the first. It needs the
-// lock.
+// budgets is what the meters have left. It needs the lock.
 func (s *Stub) budgets(now time.Time) (bs []budget) {
 	if s.config.Headers == "" || s.config.Headers == HeadersNone {
 		return nil
 	}
 	s.catchUp(now)
 	for i, m := range s.meters {
-		if slices.Index(s.units, s.units[i]) == i {
-			b := m.budget(now)
-			b.unit, b.per = s.units[i], s.spans[i]
-			bs = append(bs, b)
-		}
+		b := m.budget(now)
+		b.unit, b.per = s.units[i], s.spans[i]
+		bs = append(bs, b)
 	}
 	return bs
 }

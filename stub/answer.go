@@ -80,7 +80,7 @@ func (s *Stub) answer(w http.ResponseWriter, r *http.Request, api api, ask ask, 
 	if !sleepUntil(r.Context(), v.arrived.Add(v.service)) {
 		return false
 	}
-	s.headBudgets(w.Header(), v)
+	s.headBudgets(w.Header(), v, 0)
 	if v.fault == FaultLateError {
 		fail(w, api, http.StatusOK, overloaded)
 		return true
@@ -99,7 +99,7 @@ func (s *Stub) answer(w http.ResponseWriter, r *http.Request, api api, ask ask, 
 // stream sends the head at once, the text in even steps over the service, and
 // what ends a stream at its end, each event flushed by itself.
 func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text reply, v verdict) bool {
-	s.headBudgets(w.Header(), v)
+	s.headBudgets(w.Header(), v, onStreams)
 	w.Header().Set("Cache-Control", "no-cache")
 	head(w, http.StatusOK, "text/event-stream")
 	flush(w)
@@ -143,7 +143,7 @@ func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text repl
 // failInside answers with an error that nothing but the body tells of.
 func (s *Stub) failInside(w http.ResponseWriter, api api, ask ask, v verdict) {
 	w.Header().Set(api.requestID, requestID(v))
-	s.headBudgets(w.Header(), v)
+	s.headBudgets(w.Header(), v, 0)
 	if !ask.stream || api.delta == nil {
 		respond(w, http.StatusOK, encode(api.failure(statusOverloaded, overloaded)))
 		return
@@ -158,7 +158,7 @@ func (s *Stub) refuse(w http.ResponseWriter, api api, v verdict) {
 	h := w.Header()
 	h.Set(api.requestID, requestID(v))
 	setRetryAfter(h, v.arrived, v.wait, v.tells)
-	s.headBudgets(h, v)
+	s.headBudgets(h, v, onRefusals)
 	maps.Copy(h, v.extra)
 	if v.body != "" {
 		respond(w, v.status, []byte(v.body))

@@ -76,9 +76,11 @@ func (b *bucket) penalise(now time.Time, n int) {
 
 func (b *bucket) budget(now time.Time) budget {
 	b.refill(now)
+	remaining := max(0, b.level/b.token)
 	return budget{
 		limit:     b.burst,
-		remaining: int(max(0, b.level/b.token)),
+		remaining: int(remaining),
 		full:      now.Add(b.until(b.capacity())),
+		more:      now.Add(b.until(min(b.capacity(), (remaining+1)*b.token))),
 	}
 }

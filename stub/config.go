@@ -11,8 +11,8 @@ import (
 // that answers everything at once.
 type Config struct {
 	// Meters that all have to admit a request. A refused request counts in
-	// none of them, unless Penalise is set. The first of each unit is told in
-	// headers; the others are limits that nobody told the client of.
+	// none of them, unless Penalise is set. What can be told of only one is
+	// told of the first; the others are limits that nobody told the client of.
 	Meters []Meter
 
 	// Charge is how a request counts in meters of tokens. Empty means

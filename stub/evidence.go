@@ -58,6 +58,9 @@ type Arrival struct {
 	Admitted bool // to generate, whatever fault struck it
 	Early    bool // see [Counts]
 	Other    bool // of [Config.Other]
+	// Charged is what the first meter counted at once for an admitted request,
+	// 1 where no meter counts.
+	Charged int
 }
 
 // maxArrivals is how many arrivals are kept.

@@ -46,8 +46,9 @@ func (f *fixed) give(now, at time.Time, n int) {
 func (f *fixed) budget(now time.Time) budget {
 	f.turn(now)
 	b := budget{limit: f.limit, remaining: max(0, f.limit-f.used), full: now}
-	if f.used > 0 {
+	if b.more = now; f.used > 0 {
 		b.full = f.start.Add(f.per)
+		b.more = b.full
 	}
 	return b
 }

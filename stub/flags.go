@@ -37,26 +37,36 @@ const (
 type Headers string
 
 const (
-	HeadersNone       Headers = "none"
-	HeadersOpenAI     Headers = "openai"
-	HeadersAnthropic  Headers = "anthropic"
-	HeadersAzure      Headers = "azure"
-	HeadersBedrock    Headers = "bedrock" // tells nothing; refuses as it does
-	HeadersCerebras   Headers = "cerebras"
-	HeadersClaudePlan Headers = "claude-plan" // how much of a window of 5 h is spent
-	HeadersCodex      Headers = "codex"       // how much of a plan's window is spent
-	HeadersCohere     Headers = "cohere"
-	HeadersFireworks  Headers = "fireworks"
-	HeadersGemini     Headers = "gemini" // tells nothing; refuses as it does
-	HeadersGitHub     Headers = "github"
-	HeadersGroq       Headers = "groq" // requests per day, tokens per minute
-	HeadersIETF       Headers = "ietf"
-	HeadersLiteLLM    Headers = "litellm"
-	HeadersMistral    Headers = "mistral"
-	HeadersOllama     Headers = "ollama"     // tells nothing; refuses as it does
-	HeadersOpenRouter Headers = "openrouter" // tells in refusals
-	HeadersTogether   Headers = "together"
-	HeadersXAI        Headers = "xai"
+	HeadersNone         Headers = "none"
+	HeadersOpenAI       Headers = "openai"
+	HeadersAnthropic    Headers = "anthropic"
+	HeadersAzure        Headers = "azure"
+	HeadersBedrock      Headers = "bedrock" // tells nothing; refuses as it does
+	HeadersCerebras     Headers = "cerebras"
+	HeadersClaudePlan   Headers = "claude-plan" // how much of a window of 5 h is spent
+	HeadersCodex        Headers = "codex"       // how much of a plan's window is spent
+	HeadersCohere       Headers = "cohere"
+	HeadersFireworks    Headers = "fireworks"
+	HeadersGemini       Headers = "gemini" // tells nothing; refuses as it does
+	HeadersGitHub       Headers = "github"
+	HeadersGroq         Headers = "groq" // requests per day, tokens per minute
+	HeadersIETF         Headers = "ietf"
+	HeadersLiteLLM      Headers = "litellm"
+	HeadersMistral      Headers = "mistral"
+	HeadersOllama       Headers = "ollama"     // tells nothing; refuses as it does
+	HeadersOpenRouter   Headers = "openrouter" // tells in refusals
+	HeadersTogether     Headers = "together"
+	HeadersXAI          Headers = "xai"
+	HeadersBrightData   Headers = "brightdata" // tells nothing; refuses as it does
+	HeadersCloudflare   Headers = "cloudflare"
+	HeadersDeepSeek     Headers = "deepseek"     // tells nothing; refuses as it does
+	HeadersDigitalOcean Headers = "digitalocean" // resets are when a request fits
+	HeadersGitHubModels Headers = "github-models"
+	HeadersHuggingFace  Headers = "huggingface"
+	HeadersLlamaCpp     Headers = "llamacpp"   // tells nothing; refuses as it does
+	HeadersNvidia       Headers = "nvidia"     // tells nothing; refuses as it does
+	HeadersPerplexity   Headers = "perplexity" // tells nothing; refuses as it does
+	HeadersVertex       Headers = "vertex"     // tells nothing; refuses as it does
 )
 
 // HeadersAt is the instant whose budget the headers tell. The two differ when
@@ -84,9 +94,11 @@ var (
 	meterKinds   = []MeterKind{Rolling, Fixed, Bucket, Concurrent}
 	retryAfters  = []RetryAfter{RetryAfterSeconds, RetryAfterDecimal, RetryAfterMS, RetryAfterDate, RetryAfterZero, RetryAfterNone}
 	headersWords = []Headers{
-		HeadersNone, HeadersOpenAI, HeadersAnthropic, HeadersAzure, HeadersBedrock, HeadersCerebras, HeadersClaudePlan,
-		HeadersCodex, HeadersCohere, HeadersFireworks, HeadersGemini, HeadersGitHub, HeadersGroq, HeadersIETF, HeadersLiteLLM,
-		HeadersMistral, HeadersOllama, HeadersOpenRouter, HeadersTogether, HeadersXAI,
+		HeadersNone, HeadersOpenAI, HeadersAnthropic, HeadersAzure, HeadersBedrock, HeadersBrightData, HeadersCerebras,
+		HeadersClaudePlan, HeadersCloudflare, HeadersCodex, HeadersCohere, HeadersDeepSeek, HeadersDigitalOcean, HeadersFireworks,
+		HeadersGemini, HeadersGitHub, HeadersGitHubModels, HeadersGroq, HeadersHuggingFace, HeadersIETF, HeadersLiteLLM,
+		HeadersLlamaCpp, HeadersMistral, HeadersNvidia, HeadersOllama, HeadersOpenRouter, HeadersPerplexity, HeadersTogether,
+		HeadersVertex, HeadersXAI,
 	}
 	headersAts = []HeadersAt{AtAdmission, AtHead}
 	faultKinds = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}

@@ -57,6 +57,9 @@ type budget struct {
 	limit, remaining int
 	// full is when remaining is limit again, if nothing else is counted.
 	full time.Time
+	// more is when there will be more than remaining, and now where all is
+	// there.
+	more time.Time
 }
 
 // counts says whether the meter is one with a count over time, as against

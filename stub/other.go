@@ -118,8 +118,20 @@ func (s *Stub) sendOther(at time.Time) {
 		if admitted {
 			s.counts.Other++
 		}
-		s.arrivals.add(Arrival{At: at, Admitted: admitted, Other: true})
+		arrival := Arrival{At: at, Admitted: admitted, Other: true}
+		if admitted {
+			arrival.Charged = s.charged(s.other.cost)
+		}
+		s.arrivals.add(arrival)
 	}
+}
+
+// charged is what a cost comes to in the first meter.
+func (s *Stub) charged(cost map[Unit]int) int {
+	if len(s.units) == 0 {
+		return 1
+	}
+	return cost[s.units[0]]
 }
 
 // catchUp plays what happened by itself up to now, in order: what came due,

@@ -42,7 +42,8 @@ func (r *rolling) budget(now time.Time) budget {
 	// From the newest back to the first that has left: they are in order.
 	used := sort.Search(len(r.counted), func(n int) bool { return !r.back(n).Add(r.per).After(now) })
 	b := budget{limit: r.limit, remaining: r.limit - used, full: now}
-	if used > 0 {
+	if b.more = now; used > 0 {
+		b.more = r.back(used - 1).Add(r.per)
 		b.full = r.back(0).Add(r.per)
 	}
 	return b

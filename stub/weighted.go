@@ -66,7 +66,9 @@ func (w *weighted) give(now, at time.Time, n int) {
 func (w *weighted) budget(now time.Time) budget {
 	w.expire(now)
 	b := budget{limit: w.limit, remaining: max(0, w.limit-w.used), full: now}
+	b.more = now
 	if n := len(w.counted); n > 0 {
+		b.more = w.counted[0].at.Add(w.per)
 		b.full = w.counted[n-1].at.Add(w.per)
 	}
 	return b

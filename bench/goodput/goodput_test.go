@@ -18,13 +18,13 @@ var (
 	only  = flag.String("only", "", "measure only what matches: a regular expression over \"row scenario: system\"")
 )
 
-// TestGoodput prints the figures of rows 1 and 3. It asserts nothing: what a
+// TestGoodput prints the figures of rows 1 to 3a. It asserts nothing: what a
 // figure comes to is for its reader to judge.
 func TestGoodput(t *testing.T) {
 	if *seeds <= 0 {
 		t.Skip("a measurement: give -args -seeds 5")
 	}
-	rows := slices.Concat(DeclaredRows(Scenarios(), windows), ToldRows(Scenarios()), UntoldRows(Scenarios()))
+	rows := slices.Concat(DeclaredRows(Scenarios(), windows), ToldRows(Scenarios()), UntoldRows(Scenarios()), AgentRows())
 	if *only != "" {
 		wanted := regexp.MustCompile(*only)
 		kept := rows[:0]

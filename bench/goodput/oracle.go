@@ -4,14 +4,15 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/stub"
 )
 
-// Oracle is how many requests a perfectly informed client gets through in the
-// measured span of a trial. That client has begun at the same instant and has
+// Oracle is how much of the main meter a perfectly informed client uses in the
+// measured span of a trial: a number of requests, or of tokens. That client has begun at the same instant and has
 // work at all times, its requests take no time to arrive, and it asks the
 // meters themselves: whenever all of them would admit a request it sends one,
 // and never otherwise. No meter of the stub rewards holding back, so none gets
@@ -27,20 +28,22 @@ import (
 // streamed: their head says at the instant of arrival what the meters decided.
 func Oracle(t Trial) int {
 	c := t.Scenario.config(stub.RetryAfterMS, t.Seed)
-	c.Jitter, c.Penalise = 0, false
+	c.Jitter, c.Penalise, c.Other, c.Refusals = 0, false, stub.Other{}, stub.HeadersNone
 	provider := must(stub.New(c))
 	start := t.begin()
 	ctx, stop := context.WithDeadline(context.Background(), start.Add(t.To))
 	defer stop()
 
 	var answers sync.WaitGroup
-	const streamed = `{"model":"stub-1","stream":true,"messages":[{"role":"user","content":"Say something."}]}`
+	asks := t.Scenario.newAsks()
+	ask := asks.take()
 	for ctx.Err() == nil {
-		res, err := provider.RoundTrip(newRequest(ctx, base, streamed))
+		res, err := provider.RoundTrip(newRequest(ctx, base, ask.streamed()))
 		if err != nil {
 			break
 		}
 		if res.StatusCode == http.StatusOK {
+			ask = asks.take()
 			answers.Go(func() {
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
@@ -52,8 +55,15 @@ func Oracle(t Trial) int {
 		_ = sleep(ctx, max(toldWait(res.Header), time.Nanosecond))
 	}
 	answers.Wait()
-	admitted, _ := count(provider, start.Add(t.From), start.Add(t.To))
-	return admitted
+	var o Outcome
+	o.count(provider, start.Add(t.From), start.Add(t.To))
+	return o.Charged
+}
+
+// streamed is the same request, whose answer says at once that it comes.
+func (a ask) streamed() ask {
+	a.body = strings.Replace(a.body, `"stream":false`, `"stream":true `, 1) // as long, so as dear
+	return a
 }
 
 func must[T any](v T, err error) T {

@@ -24,7 +24,7 @@ type Result struct {
 func (r Row) result(o Outcome, oracle int) Result {
 	return Result{
 		Row: r.Row, Scenario: r.Scenario, System: r.Trial.System.Name, Seed: r.Trial.Seed,
-		Ratio: float64(o.Admitted) / float64(max(1, oracle-o.Taken)),
+		Ratio: float64(o.Charged) / float64(max(1, oracle-o.Taken)),
 		// A system that got nothing through was refused, not divided by zero.
 		RefusalsPer100: 100 * float64(o.Refused) / float64(max(1, o.Admitted)),
 		early:          o.Early, peak: o.PeakWindow,

@@ -27,7 +27,11 @@ type Scenario struct {
 	// Clients is how many there are, 0 for enough.
 	Clients int
 	// Another spends from the same meters.
-	Another Another
+	Another stub.Other
+	// Charge is how requests count in meters of tokens.
+	Charge stub.Charge
+	// Asks are what the clients ask for, in turn. None is one short prompt.
+	Asks []ask
 	// EvenOnly marks meters that refuse a burst of the whole limit, or make
 	// one refusal expensive: nobody would declare burst pacing there.
 	EvenOnly bool
@@ -152,6 +156,8 @@ func (s Scenario) Declared(p paceline.Pacing) paceline.Limits {
 		switch {
 		case m.Kind == stub.Concurrent:
 			l.MaxConcurrent = m.Limit
+		case m.Unit == stub.InputTokens && m.Per == time.Minute:
+			l.MaxInputTokensPerMinute = m.Limit
 		case m.Per == time.Minute:
 			l.MaxPerMinute = m.Limit
 		default:
@@ -166,6 +172,6 @@ func (s Scenario) config(tells stub.RetryAfter, seed uint64) stub.Config {
 	return stub.Config{
 		Meters: s.Meters, Penalise: s.Penalise,
 		Jitter: s.Jitter, Service: s.Service, ServiceSpread: s.Spread,
-		RetryAfter: tells, Headers: s.Headers, HeadersAt: s.HeadersAt, Seed: seed, Window: s.window(),
+		RetryAfter: tells, Headers: s.Headers, HeadersAt: s.HeadersAt, Seed: seed, Charge: s.Charge, Other: s.Another, Window: s.window(),
 	}
 }

@@ -33,7 +33,7 @@ var Untold = System{"paceline untold", true, func(s Scenario, provider http.Roun
 // transport is the system under test as its users make it, with a limiter of
 // its own: trials must not share counts. Every request goes to the one
 // provider, wherever it is reached.
-func transport(s Scenario, provider http.RoundTripper, l paceline.Limits) http.RoundTripper {
+func transport(s Scenario, provider http.RoundTripper, l paceline.Limits) *paceline.Transport {
 	return &paceline.Transport{
 		Base: provider, Limiter: memory.New(),
 		Providers: []paceline.Provider{{Name: "provider", BaseURL: base, Dialect: string(s.Headers), Limits: l}},

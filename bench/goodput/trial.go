@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/stub"
@@ -27,8 +26,9 @@ type Trial struct {
 // An Outcome is what came of a trial within its span.
 type Outcome struct {
 	Admitted, Refused int
-	// Taken is what another client got through.
-	Taken int
+	// Charged is what the main meter counted for those admitted, and Taken
+	// what it counted for another client.
+	Charged, Taken int
 	// Early and PeakWindow are of the whole trial, start-up included.
 	Early, PeakWindow int
 }
@@ -59,44 +59,35 @@ func (t Trial) Run() Outcome {
 func (t Trial) over(provider *stub.Stub, reach http.RoundTripper, url string) Outcome {
 	start := t.begin()
 	chance := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, n)) }
-	ours := &tally{base: reach, from: start.Add(t.From), to: start.Add(t.To)}
-	through := t.System.Wrap(t.Scenario, ours, chance(11))
+	through := t.System.Wrap(t.Scenario, reach, chance(11))
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	// Not a deadline: a system that sees one may refuse what cannot meet it.
 	time.AfterFunc(t.To, stop)
-	var others sync.WaitGroup
-	if m, counts := t.Scenario.main(); counts {
-		others.Go(func() { t.Scenario.Another.run(ctx, m, provider, chance(13)) })
-	}
-	load{clients: cmp.Or(t.Scenario.Clients, clients), url: url, regret: regret}.run(ctx, through, chance(12))
-	others.Wait()
+	load{asks: t.Scenario.newAsks(), clients: cmp.Or(t.Scenario.Clients, clients), url: url, regret: regret}.run(ctx, through, chance(12))
 
 	counts := provider.Counts()
 	o := Outcome{Early: counts.Early, PeakWindow: counts.PeakWindow}
-	o.Admitted, o.Refused = count(provider, start.Add(t.From), start.Add(t.To))
-	if t.Scenario.Another.Share > 0 {
-		o.Taken = o.Admitted - ours.admitted
-		o.Admitted, o.Refused = ours.admitted, ours.refused
-		o.Early = 0 // the stub does not tell whose they were
-	}
+	o.count(provider, start.Add(t.From), start.Add(t.To))
 	return o
 }
 
 // count counts the arrivals of a span.
-func count(provider *stub.Stub, from, to time.Time) (admitted, refused int) {
+func (o *Outcome) count(provider *stub.Stub, from, to time.Time) {
 	arrivals := provider.Arrivals()
-	if c := provider.Counts(); c.Admitted+c.Refused > len(arrivals) && arrivals[0].At.After(from) {
+	if c := provider.Counts(); c.Admitted+c.Refused+c.Other > len(arrivals) && arrivals[0].At.After(from) {
 		panic(fmt.Sprintf("goodput: %d arrivals are more than the stub keeps", c.Admitted+c.Refused))
 	}
 	for _, a := range arrivals {
 		switch {
 		case a.At.Before(from) || !a.At.Before(to):
+		case a.Other:
+			o.Taken += a.Charged
 		case a.Admitted:
-			admitted++
+			o.Admitted++
+			o.Charged += a.Charged
 		default:
-			refused++
+			o.Refused++
 		}
 	}
-	return admitted, refused
 }

@@ -112,6 +112,7 @@ Exit codes:
 		Example: `  paceline serve                         run the proxy
   paceline exec -- claude                run a command through it
   eval "$(paceline env)"                 send this shell's programs through it
+  paceline run --model gpt-5-mini "Hi."  ask one question through it
   paceline doctor                        find out what is wrong
   paceline demo                          see what pacing does, in 45 seconds
   paceline stub --limit 15 --per 1m      a provider to try things on`,

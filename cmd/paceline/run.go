@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/home"
 	"github.com/paceline-proxy/paceline/terminal"
@@ -226,7 +227,8 @@ func (r *request) configure(ctx context.Context) error {
 		return unknownProvider(name, providerNames(r.config))
 	}
 	r.provider = p
-	r.api, r.path = apiOf(p), cmp.Or(r.runFlags.path, pathOf(p))
+	r.api, r.path = apiOf(p)
+	r.path = cmp.Or(r.runFlags.path, r.path)
 	r.header = r.api.header.Clone()
 	r.header.Set("Content-Type", "application/json")
 	r.header.Set("User-Agent", "paceline/"+thisBuild().Version)
@@ -266,46 +268,33 @@ func (r *request) name() string {
 	return r.config.DefaultProvider.OpenAI
 }
 
-// apiOf is how a provider is asked.
-func apiOf(p config.Provider) api {
-	switch {
-	case p.Dialect == "anthropic":
-		return messages()
-	case p.Name == "openai" || p.Dialect == "azure":
-		return chatCompletions("max_completion_tokens") // some models take no other
+// apiOf is how a provider is asked, and where below its base URL.
+func apiOf(p config.Provider) (a api, path string) {
+	d := dialectOf(p)
+	bound := "max_tokens"
+	if p.Name == d.Name || d.BaseURL == "" { // who else speaks so may not know the newer field
+		bound = cmp.Or(d.MaxTokens, bound)
 	}
-	return chatCompletions("max_tokens")
+	if a = chatCompletions(bound); d.API == dialect.AnthropicAPI {
+		a = messages()
+	}
+	return a, cmp.Or(d.ChatPath, "/v1/chat/completions")
 }
 
-// pathOf is where a provider's models are asked, below its base URL.
-func pathOf(p config.Provider) string {
-	if p.Dialect == "anthropic" {
-		return "/v1/messages"
+// dialectOf is how a provider speaks.
+func dialectOf(p config.Provider) *dialect.Dialect {
+	if d, ok := dialect.ByName(p.Dialect); ok {
+		return d
 	}
-	switch p.Name {
-	case "gemini":
-		return "/v1beta/openai/chat/completions"
-	case "cohere":
-		return "/compatibility/v1/chat/completions"
-	case "github", "perplexity":
-		return "/chat/completions"
-	}
-	return "/v1/chat/completions"
-}
-
-// keyVariables are where keys are that are not called after their provider.
-var keyVariables = map[string][]string{
-	"gemini":      {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
-	"github":      {"GITHUB_TOKEN"},
-	"huggingface": {"HF_TOKEN", "HUGGINGFACE_API_KEY"},
+	return dialect.Generic
 }
 
 // variablesOf are the environment variables that may have a provider's key.
-func variablesOf(provider string) []string {
-	if names := keyVariables[provider]; names != nil {
+func variablesOf(p config.Provider) []string {
+	if names := dialectOf(p).KeyVariables; names != nil && p.Name == p.Dialect {
 		return names
 	}
-	return []string{strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(provider)) + "_API_KEY"}
+	return []string{strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(p.Name)) + "_API_KEY"}
 }
 
 // authorize sends the key of the environment where the proxy has none.
@@ -315,7 +304,7 @@ func (r *request) authorize() error {
 		r.keyFrom = "paceline.yaml"
 		return nil
 	}
-	variables := variablesOf(name)
+	variables := variablesOf(r.provider)
 	for _, v := range variables {
 		if key := os.Getenv(v); key != "" {
 			r.api.key(r.header, key)
@@ -418,10 +407,7 @@ type failure struct {
 func (r *request) failed(resp *http.Response, err error, n int) (f failure, wait time.Duration, again bool) {
 	wait = min(time.Minute, time.Second<<min(n, 6))
 	if err != nil {
-		_, lost := errors.AsType[*home.NotRunning](err)
-		if lost {
-			err = fmt.Errorf("the proxy has gone before it answered (its log is %s): %w", r.home.ServeLog(), errors.Unwrap(err))
-		}
+		_, lost := errors.AsType[proxyLost](err)
 		return failure{err, lost}, wait, false
 	}
 	defer resp.Body.Close()
@@ -494,7 +480,18 @@ func (r *request) dispatch(ctx context.Context, body []byte) (*http.Response, er
 		watchWait(watching, r.home.Client(), id, r.waits)
 	}()
 	defer func() { cancel(); <-ended }()
-	return r.home.Client().Send(ctx, http.MethodPost, "/"+url.PathEscape(r.provider.Name)+r.path, header, body)
+	resp, err := r.home.Client().Send(ctx, http.MethodPost, "/"+url.PathEscape(r.provider.Name)+r.path, header, body)
+	if gone, ok := errors.AsType[*home.NotRunning](err); ok {
+		return nil, proxyLost{gone.Err}
+	}
+	return resp, err
+}
+
+// proxyLost is why there is no answer of a proxy that was there.
+type proxyLost struct{ error }
+
+func (e proxyLost) Error() string {
+	return fmt.Sprintf("the proxy has gone before it answered: %v; its log is serve.log in its home, and the next run starts it again", e.error)
 }
 
 // watchEvery is how often the proxy is asked what a request waits for.

@@ -300,7 +300,7 @@ func TestRunProxyKilled(t *testing.T) {
 	b.configure(p.Server, st)
 	b.env = append(b.env, "ST_API_KEY=sk-mine")
 	out, errs, code := b.run("run", "-m", "st/x", "hi")
-	if out != "" || code != 1 || !strings.Contains(errs, "the proxy has gone before it answered (its log is ") {
+	if out != "" || code != 1 || !strings.Contains(errs, "the proxy has gone before it answered: EOF; its log is ") {
 		t.Errorf("exit %d: %q %s", code, out, errs)
 	}
 	if out, errs, code = b.run("run", "-m", "st/x", "hi"); out != "Rhine\n" || code != 0 {

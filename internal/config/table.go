@@ -165,7 +165,7 @@ func provider(p *Provider) kind {
 		{name: "dialect", kind: text[string]{&p.Dialect, "one of " + strings.Join(dialects(), ", "), dialectName},
 			def: "as its name or host suggests", doc: "How the provider speaks of limits."},
 		{name: "scope", kind: oneOf(&p.Scope, paceline.ScopeProvider, paceline.ScopeModel),
-			def: "provider where a rate is declared, else model", doc: "Whether its limits and refusals concern everything, or each model alone."},
+			def: "provider where a rate is declared or the provider tells of the account as a whole, else model", doc: "Whether its limits and refusals concern everything, or each model alone."},
 		{name: "apiKey", kind: secret{&p.apiKey, apiKey},
 			def: "the client's own goes through", doc: "The key of its requests."},
 		{name: "credentials", kind: list[paceline.Credential]{p: &p.Credentials, what: "credentials", of: credential},
