@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +19,11 @@ import (
 	"github.com/paceline-proxy/paceline/stub"
 )
 
-// provider is a stand-in for a real one: three requests a second, and no more.
-func provider() *httptest.Server {
+// provider is a stand-in for a real one: three requests a second, and no more. A
+// script is what it does to the first ones.
+func provider(script ...stub.Step) *httptest.Server {
 	s, err := stub.New(stub.Config{
+		Script:     script,
 		Meters:     []stub.Meter{{Kind: stub.Rolling, Limit: 3, Per: time.Second}},
 		RetryAfter: stub.RetryAfterMS,
 	})
@@ -153,9 +156,9 @@ func ExampleTransport_route() {
 
 // What is learned of a key, and above all a wait that a provider has told,
 // binds every process that opens the same directory, also one that starts
-// later.
+// later: here the second sends nothing until the first one's wait is over.
 func ExampleTransport_store() {
-	server := provider()
+	server := provider(stub.Step{Status: http.StatusTooManyRequests, Wait: time.Hour})
 	defer server.Close()
 	home, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -163,21 +166,96 @@ func ExampleTransport_store() {
 	}
 	defer os.RemoveAll(home)
 
-	store, err := file.Open(filepath.Join(home, "rate-limits"))
-	if err != nil {
-		fmt.Println(err)
-		return
+	for process := range 2 {
+		store, err := file.Open(filepath.Join(home, "rate-limits"))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		// What has been granted can outlive a process as well; one at a time has it.
+		granted, err := memory.Open(filepath.Join(home, "journal"))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		client := &http.Client{Transport: &paceline.Transport{Store: store, Limiter: granted}}
+		res, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(prompt))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		res.Body.Close()
+		fmt.Printf("process %d: %s, sent %s times\n", process+1, res.Status, res.Header.Get("X-Paceline-Attempts"))
+		granted.Close()
 	}
-	// What has been granted can outlive the process as well; one process at a
-	// time has it.
-	granted, err := memory.Open(filepath.Join(home, "journal"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer granted.Close()
+	// Output:
+	// process 1: 429 Too Many Requests, sent 1 times
+	// process 2: 429 Too Many Requests, sent 0 times
+}
 
-	client := &http.Client{Transport: &paceline.Transport{Store: store, Limiter: granted}}
+// Several Transports over one Limiter count together: those of a process that
+// talk to one provider, each with settings of its own.
+func ExampleTransport_sharedLimiter() {
+	server := provider()
+	defer server.Close()
+
+	limits := []paceline.Provider{{Name: "mine", BaseURL: server.URL, Limits: paceline.Limits{MaxPerHour: 2, Pacing: paceline.Burst}}}
+	shared := memory.New()
+	chat := &paceline.Transport{Limiter: shared, Providers: limits}
+	batch := &paceline.Transport{Limiter: shared, Providers: limits}
+	for _, transport := range []*paceline.Transport{chat, batch, chat} {
+		req, _ := http.NewRequest("POST", server.URL+"/v1/chat/completions", strings.NewReader(prompt))
+		req.Header.Set("X-Paceline-Max-Wait", "1s")
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(res.Status)
+		res.Body.Close()
+	}
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 429 Too Many Requests
+}
+
+// A job that nobody sits in front of waits as long as it takes, where others
+// are handed a refusal back that asks for more than Retry.MaxWait or has come
+// for the seventh time.
+func ExampleWaitForCapacity() {
+	refused := stub.Step{Status: http.StatusTooManyRequests, Wait: 20 * time.Millisecond}
+	server := provider(slices.Repeat([]stub.Step{refused}, 12)...)
+	defer server.Close()
+
+	client := &http.Client{Transport: &paceline.Transport{Limiter: memory.New()}}
+	ctx := paceline.WaitForCapacity(context.Background())
+	req, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/chat/completions", strings.NewReader(prompt))
+	res, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res.Body.Close()
+	fmt.Printf("%s after %s attempts\n", res.Status, res.Header.Get("X-Paceline-Attempts"))
+	// Output: 200 OK after 13 attempts
+}
+
+// A program can say what its requests wait for.
+func ExampleTransport_onWait() {
+	server := provider(stub.Step{Status: http.StatusTooManyRequests, Wait: time.Second})
+	defer server.Close()
+
+	client := &http.Client{Transport: &paceline.Transport{
+		Limiter: memory.New(),
+		OnWait: func(w *paceline.Wait) {
+			if w.Over {
+				fmt.Println("going on")
+			} else {
+				fmt.Printf("waiting for %s: %s\n", w.Model, w.Why)
+			}
+		},
+	}}
 	res, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(prompt))
 	if err != nil {
 		fmt.Println(err)
@@ -185,7 +263,69 @@ func ExampleTransport_store() {
 	}
 	res.Body.Close()
 	fmt.Println(res.Status)
-	// Output: 200 OK
+	// Output:
+	// waiting for small: rate_limit (told)
+	// going on
+	// 200 OK
+}
+
+// Whoever looks on may have a request sent although what the provider last told
+// is that nothing is left. What it has asked to wait for is waited for all the
+// same.
+func ExampleWait_SendAnyway() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Ratelimit-Limit-Requests", "1")
+		w.Header().Set("X-Ratelimit-Remaining-Requests", "0")
+		w.Header().Set("X-Ratelimit-Reset-Requests", "1m")
+	}))
+	defer server.Close()
+
+	client := &http.Client{Transport: &paceline.Transport{
+		Limiter:   memory.New(),
+		Providers: []paceline.Provider{{Name: "mine", BaseURL: server.URL, Dialect: "openai"}},
+		OnWait: func(w *paceline.Wait) {
+			if w.Kind == paceline.WaitBudget && !w.Over {
+				fmt.Printf("%d of %d %s left\n", w.Budget.Remaining, w.Budget.Limit, w.Budget.Unit)
+				go w.SendAnyway() // when somebody has said so
+			}
+		},
+	}}
+	for range 2 {
+		res, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(prompt))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		res.Body.Close()
+		fmt.Println(res.Status)
+	}
+	// Output:
+	// 200 OK
+	// 0 of 1 requests left
+	// 200 OK
+}
+
+// Records tell what became of each attempt.
+func ExampleTransport_log() {
+	server := provider(stub.Step{Status: http.StatusTooManyRequests, Wait: 20 * time.Millisecond})
+	defer server.Close()
+
+	client := &http.Client{Transport: &paceline.Transport{
+		Limiter: memory.New(),
+		Log: func(r paceline.Record) {
+			fmt.Printf("attempt %d: %d %s, told to wait %v\n", r.Attempt, r.Status, r.Class, r.Wait)
+		},
+	}}
+	res, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(prompt))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	// Output:
+	// attempt 1: 429 rate_limited, told to wait 20ms
+	// attempt 2: 200 ok, told to wait 0s
 }
 
 // A record of each attempt, as a line of JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,22 +114,37 @@ func TestOnWaitEnds(t *testing.T) {
 	})
 }
 
-// S-09: one refusal does not end a task. With WaitForCapacity pauses are waited
-// for however long, and tries are not counted.
-func TestWaitForCapacityInAContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		script := make([]stub.Step, 12)
-		for i := range script {
-			script[i] = stub.Step{Status: 429, Wait: 40 * time.Minute}
-		}
-		r := newRig(t, stub.Config{Script: script}, paceline.Provider{Retry: paceline.Retry{Max: 2}})
-		start := time.Now()
-		r.chat(t.Context()).want(t, 429)
-		got := r.chat(paceline.WaitForCapacity(t.Context()))
-		if got.want(t, 200); time.Since(start) != 12*40*time.Minute {
-			t.Errorf("it took %v", time.Since(start))
-		}
-	})
+// S-09: one refusal does not end a task. Who waits for capacity, as a context, an
+// entry or a header says, waits for pauses however long, and counts no tries.
+func TestWaysToWaitForCapacity(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ctx, entry bool
+		header     []string
+		status     int
+	}{
+		"not at all": {status: 429},
+		"a context":  {ctx: true, status: 200},
+		"an entry":   {entry: true, status: 200},
+		"a header":   {header: said("Wait-For-Capacity", "1"), status: 200},
+		"a no":       {header: said("Wait-For-Capacity", "0"), status: 429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, stub.Config{Script: slices.Repeat([]stub.Step{told(40 * time.Minute)}, 12)},
+					paceline.Provider{Retry: paceline.Retry{Max: 2, WaitForCapacity: tt.entry}})
+				ctx, took := t.Context(), time.Duration(0)
+				if tt.ctx {
+					ctx = paceline.WaitForCapacity(ctx)
+				}
+				if tt.status == 200 {
+					took = 12 * 40 * time.Minute
+				}
+				if a := r.chat(ctx, tt.header...); a.status != tt.status || a.took != took {
+					t.Errorf("it came to %d after %v, want %d after %v", a.status, a.took, tt.status, took)
+				}
+			})
+		})
+	}
 }
 
 // A wait is over exactly once, on every way out: sent, refused for want of

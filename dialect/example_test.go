@@ -34,6 +34,27 @@ func Example() {
 	// 0 of 60 requests per minute full at 00:00:01
 }
 
+// What is left, read from any response: the head alone is enough for that.
+func ExampleDialect_ReadHead() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Ratelimit-Limit-Tokens", "40000")
+		w.Header().Set("X-Ratelimit-Remaining-Tokens", "38500")
+	}))
+	defer server.Close()
+
+	res, err := http.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer res.Body.Close()
+	r := dialect.OpenAI.ReadHead(dialect.Head{Status: res.StatusCode, Header: res.Header, Received: time.Now()}, nil)
+	for _, b := range r.Buckets {
+		fmt.Println(r.Class, *b.Remaining, "of", *b.Limit, b.Unit)
+	}
+	// Output: ok 38500 of 40000 tokens
+}
+
 // No wait helps against an empty purse, whatever the status says.
 func ExampleDialect_ReadHead_billing() {
 	head := dialect.Head{Status: http.StatusTooManyRequests, Received: time.Now()}
