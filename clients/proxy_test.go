@@ -55,9 +55,8 @@ type proxy struct {
 // for Anthropic, and stops it after the test.
 func start(t *testing.T, u *upstream, s settings) *proxy {
 	t.Helper()
-	p := &proxy{home: t.TempDir()}
 	indented := strings.ReplaceAll(strings.TrimSpace(s.provider), "\n", "\n    ")
-	config := fmt.Sprintf(`listen: 127.0.0.1:0
+	return serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 %s
 providers:
   openai:
@@ -66,26 +65,32 @@ providers:
   anthropic:
     baseURL: %[2]s
     %[3]s
-`, strings.TrimSpace(s.top), u.url, indented)
+`, strings.TrimSpace(s.top), u.url, indented))
+}
+
+// serve runs the proxy with a configuration, and stops it after the test.
+func serve(t *testing.T, config string) *proxy {
+	t.Helper()
+	p := &proxy{home: t.TempDir()}
 	file := filepath.Join(p.home, "paceline.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	serve := p.command("serve")
-	serve.Stdout, serve.Stderr = &said, &said
-	if err := serve.Start(); err != nil {
+	program := p.command("serve")
+	program.Stdout, program.Stderr = &said, &said
+	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- serve.Wait() }()
+	go func() { ended <- program.Wait() }()
 	t.Cleanup(func() {
-		serve.Process.Signal(syscall.SIGTERM)
+		program.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
 			t.Error("the proxy did not stop within 10 s")
-			serve.Process.Kill()
+			program.Process.Kill()
 			<-ended
 		}
 		if t.Failed() {

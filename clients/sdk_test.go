@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -55,6 +56,7 @@ type ask struct {
 	Model      string `json:"model"`
 	Prompt     string `json:"prompt"`
 	LeaveAfter int    `json:"leaveAfter,omitempty"` // pieces of a streamed answer
+	Base       string `json:"base,omitempty"`       // in place of the job's
 }
 
 // A result is what became of one ask.
@@ -104,11 +106,13 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 // inProcess makes an sdk of one for Go.
 func inProcess(run func(context.Context, job, *http.Client, ask, *result) error) func(*testing.T, job) func() []result {
 	return func(t *testing.T, j job) func() []result {
+		base := j.Base
 		return func() (all []result) {
 			for _, a := range j.Asks {
 				ctx, leave := context.WithCancel(t.Context())
 				w := &wire{}
 				var got result
+				j.Base = cmp.Or(a.Base, base)
 				if err := run(ctx, j, &http.Client{Transport: w}, a, &got); err != nil {
 					got.Error = err.Error()
 				}

@@ -20,7 +20,7 @@ type verdict struct {
 	extra   http.Header
 	wait    time.Duration
 	tells   RetryAfter // how wait is told; none where it is not known
-	inBody  RetryAfter // how the body tells it, empty where it does not
+	inBody  RetryAfter // how the body tells it, which counts where no header does; empty where it does not
 
 	// Otherwise the request was admitted: its generation, its place, and what
 	// goes wrong with it.
@@ -77,8 +77,11 @@ func (s *Stub) arrive(sent time.Time, ask ask, chance chance) verdict {
 	s.counts.PeakLive = max(s.counts.PeakLive, len(s.places.live))
 	s.arrivals.add(Arrival{At: now, Admitted: !v.answered(), Early: early, Charged: v.charged})
 	if v.answered() {
-		s.told.tell(now, v.wait, v.tells)
-		s.told.tell(now, v.wait, cmp.Or(v.inBody, RetryAfterNone))
+		tells := v.tells
+		if tells == RetryAfterNone {
+			tells = cmp.Or(v.inBody, RetryAfterNone)
+		}
+		s.told.tell(now, v.wait, tells)
 	}
 	v.budgets = s.budgets(now)
 	return v

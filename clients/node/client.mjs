@@ -4,7 +4,8 @@
 //
 //   node client.mjs '{"sdk": "openai", "base": "http://…", "asks": [{"api": "chat", "stream": true}]}'
 //
-// With {"leaveAfter": n} an ask leaves after so many pieces of its answer.
+// With {"leaveAfter": n} an ask leaves after so many pieces of its answer, and
+// with {"base": "http://…"} it goes elsewhere.
 import { setMaxListeners } from 'node:events';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -33,12 +34,12 @@ async function watched(input, init) {
   return new Response(answer.body.pipeThrough(watch), { status, statusText, headers });
 }
 
-// Each SDK makes a client once, and for each API a function that asks. A
+// Each SDK makes a client of a provider, and for each API a function that asks. A
 // streamed answer is a sequence of texts, another is one value.
 const sdks = {
-  async openai() {
+  async openai(base) {
     const { default: OpenAI } = await import('openai');
-    const client = new OpenAI({ apiKey: openAIKey, baseURL: job.base + '/v1', fetch: watched, ...options });
+    const client = new OpenAI({ apiKey: openAIKey, baseURL: base + '/v1', fetch: watched, ...options });
     const messages = ask => [{ role: 'user', content: ask.prompt }];
     return {
       async chat(ask, signal) {
@@ -59,9 +60,9 @@ const sdks = {
     };
   },
 
-  async anthropic() {
+  async anthropic(base) {
     const { default: Anthropic } = await import('@anthropic-ai/sdk');
-    const client = new Anthropic({ apiKey: anthropicKey, baseURL: job.base, fetch: watched, ...options });
+    const client = new Anthropic({ apiKey: anthropicKey, baseURL: base, fetch: watched, ...options });
     const body = ask => ({ model: ask.model, max_tokens: 100, messages: [{ role: 'user', content: ask.prompt }] });
     return {
       async messages(ask, signal) {
@@ -72,12 +73,12 @@ const sdks = {
     };
   },
 
-  async ai() {
+  async ai(base) {
     const { generateText, streamText, embedMany } = await import('ai');
     const { createOpenAI } = await import('@ai-sdk/openai');
     const { createAnthropic } = await import('@ai-sdk/anthropic');
-    const openai = createOpenAI({ apiKey: openAIKey, baseURL: job.base + '/v1', fetch: watched });
-    const anthropic = createAnthropic({ apiKey: anthropicKey, baseURL: job.base + '/v1', fetch: watched });
+    const openai = createOpenAI({ apiKey: openAIKey, baseURL: base + '/v1', fetch: watched });
+    const anthropic = createAnthropic({ apiKey: anthropicKey, baseURL: base + '/v1', fetch: watched });
     const text = model => async (ask, abortSignal) => {
       const request = { model: model(ask.model), prompt: ask.prompt, maxOutputTokens: 100, abortSignal, maxRetries: job.retries };
       if (!ask.stream) return (await generateText(request)).text;
@@ -133,9 +134,10 @@ async function run(apis, ask) {
   return got;
 }
 
-const apis = await sdks[job.sdk]();
+const make = sdks[job.sdk];
+const usual = await make(job.base);
 console.log('ready');
 for await (const _ of process.stdin);
 const results = [];
-for (const ask of job.asks) results.push(await run(apis, ask));
+for (const ask of job.asks) results.push(await run(ask.base ? await make(ask.base) : usual, ask));
 console.log(JSON.stringify(results));
