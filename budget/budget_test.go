@@ -191,8 +191,8 @@ func (s *memoryStore) Update(_ context.Context, key string, f func([]byte) []byt
 	return s.err
 }
 
-// Two processes over one store see each other's pauses: read at most every 50
-// ms, written at most every 100 ms.
+// two processes over one store see each other's pauses: read at most every
+// 50 ms, written at most every 100 ms.
 func TestBooksShareAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{m: map[string][]byte{}}

@@ -140,13 +140,13 @@ func TestFloor(t *testing.T) {
 	if l := tell(60); l.Floor > 1 {
 		t.Errorf("after ten quiet readings the floor is %v", l.Floor)
 	}
-	// the drops are in what is stored.
+	// the drops are in what is stored.: what requests cost is not.
 	b, err := budget.Encode(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back, err := budget.Decode(b, at)
-	if err != nil || len(back.Readings) != 1 || len(back.Readings[0].Drops) == 0 || len(back.Readings[0].Drops) > 8 {
+	if err != nil || len(back.Readings) != 1 || len(back.Readings[0].Drops) == 0 || len(back.Readings[0].Drops) > 8 || len(back.Ratios) > 0 {
 		t.Errorf("stored as %s, %v", b, err)
 	}
 }
