@@ -102,6 +102,8 @@ func (r Reading) PerSecond() float64 {
 	switch window := cmp.Or(Window(r.Snapshot), f.Longest); {
 	case r.Recovery.Kind == dialect.StepAt || f.Steps || r.Limit == nil:
 		return 0
+	case window > 0 && window < 4*rounding: // too short for a told instant to show more
+		return float64(*r.Limit) / window.Seconds()
 	case f.even():
 		return f.High
 	case f.High == 0:

@@ -63,7 +63,11 @@ func (r Reading) ends() time.Time {
 	if r.Recovery.At.After(from) {
 		from = r.Recovery.At
 	}
-	return from.Add(cmp.Or(Window(r.Snapshot), time.Minute))
+	window := cmp.Or(Window(r.Snapshot), time.Minute)
+	if r.PerSecond() > 0 || !r.stepsAt().IsZero() {
+		window = max(window, time.Minute) // how it fills is known for longer
+	}
+	return from.Add(window)
 }
 
 // most is the most a bucket holds.

@@ -29,7 +29,9 @@ func (m *meter) tell(at time.Time, limit, remaining int64, r dialect.Recovery) {
 // them.
 func TestToldBudgets(t *testing.T) {
 	in := func(d time.Duration) time.Time { return t0.Add(d) }
-	full := func(d time.Duration) dialect.Recovery { return dialect.Recovery{Kind: dialect.FullAt, At: in(d), Relative: true} }
+	full := func(d time.Duration) dialect.Recovery {
+		return dialect.Recovery{Kind: dialect.FullAt, At: in(d), Relative: true}
+	}
 	step := func(d time.Duration) dialect.Recovery { return dialect.Recovery{Kind: dialect.StepAt, At: in(d)} }
 	for name, tt := range map[string]struct {
 		limit, remaining int64
