@@ -17,6 +17,9 @@ type Fill struct {
 	// is not known. Where they contradict each other it is a window that rolls.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
+	// Guess is the rate where answers are too slow to bound it: an instant does
+	// not tell from when it counts.
+	Guess float64 `json:"guess,omitempty"`
 	// Longest is the longest time to full that was told.
 	Longest time.Duration `json:"longest,omitempty"`
 	// Since is the reading that later ones are compared with.
@@ -62,6 +65,9 @@ func (f Fill) after(r Reading, told time.Time, admitted bool) Fill {
 		if high := used / least.Seconds(); used > 0 && least > 0 && (f.High == 0 || high < f.High) {
 			f.High = high
 		}
+		if half := 500 * time.Millisecond; used > 0 && most > half { // rounding, on the average
+			f.Guess = max(f.Guess, (used-0.5)/(most-half).Seconds())
+		}
 	}
 	if admitted {
 		f.step(r)
@@ -94,13 +100,15 @@ func (r Reading) PerSecond() float64 {
 	}
 	f := r.Fill
 	switch window := cmp.Or(Window(r.Snapshot), f.Longest); {
-	case r.Recovery.Kind == dialect.StepAt || r.Recovery.Kind == dialect.UnknownRecovery || f.Steps || r.Limit == nil:
+	case r.Recovery.Kind == dialect.StepAt || f.Steps || r.Limit == nil:
 		return 0
 	case window > 0 && window < 4*rounding: // too short for a told instant to show more
 		return float64(*r.Limit) / window.Seconds()
 	case f.even():
 		return f.High
-	case f.High > 0 && window > 0:
+	case f.High == 0:
+		return f.Guess
+	case window > 0:
 		return float64(*r.Limit) / window.Seconds()
 	}
 	return 0
@@ -112,7 +120,7 @@ func (f Fill) even() bool { return f.High > 0 && f.Low <= 1.1*f.High }
 // rolls is the length of a window that rolls, 0 where it is none, with what
 // requests may differ by on their way.
 func (r Reading) rolls() time.Duration {
-	if k := r.Recovery.Kind; k != dialect.FullAt && k != dialect.ResetAt || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
+	if k := r.Recovery.Kind; k == dialect.StepAt || k == dialect.Continuous || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
 		return 0
 	}
 	return cmp.Or(Window(r.Snapshot), r.Fill.Longest) + rollSlack

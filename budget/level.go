@@ -41,8 +41,8 @@ func (s *State) Levels(starts *Starts, now time.Time, own Charge) (levels []Leve
 		l := Level{Snapshot: r.Snapshot, Sent: r.Sent, PerSecond: r.PerSecond(), Steps: r.stepsAt()}
 		most := r.most()
 		l.Own = min(r.charge(own), most)
-		if len(r.Drops) > 0 {
-			l.Floor = max(l.Own, min(l.Own+r.largestDrop()+float64(r.Rounding), most/2))
+		if drop := r.largestDrop(now); drop > 0 {
+			l.Floor = max(l.Own, min(l.Own+drop+float64(r.Rounding), most/2))
 		}
 		replay := r.replay(starts, r.asOf(), now, true)
 		l.Projected = replay.level

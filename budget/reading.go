@@ -16,12 +16,21 @@ type Reading struct {
 	Head time.Time `json:"head,omitzero"`
 	// Drops are how much less the latest readings found than was expected, the
 	// latest last: what others took, and what is not understood of the charging.
-	Drops []float64 `json:"drops,omitempty"`
+	Drops []Drop `json:"drops,omitempty"`
 	// Base is the reading that the next drop is counted from.
 	Base *Reading `json:"base,omitempty"`
 	Fill Fill     `json:"fill,omitzero"`
 	Late Late     `json:"late,omitzero"`
 }
+
+// A Drop is how much less a reading has found than was expected.
+type Drop struct {
+	At time.Time `json:"at"`
+	By float64   `json:"by"`
+}
+
+// dropped is how long a drop is remembered: bursts of others come again.
+const dropped = 2 * time.Minute
 
 const (
 	// maxReadings bounds what a provider can make us remember.
@@ -64,7 +73,7 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		if r.stands(*old) {
 			if !o.Admitted && old.surprised(starts, r) {
 				// Others leave too little to show how much they would take.
-				r.took(max(2, 2*r.largestDrop()))
+				r.took(max(2, 2*r.largestDrop(r.asOf())))
 			}
 			r.drop(starts)
 			*old = r
@@ -118,15 +127,18 @@ func (r Reading) surprised(starts *Starts, next Reading) bool {
 	return r.Remaining != nil && next.Empty() && at.After(r.asOf()) && r.lasts(at) && r.between(starts, r.asOf(), at) >= 0
 }
 
-// took notes a drop.
+// took notes a drop, if it is one.
 func (r *Reading) took(drop float64) {
-	r.Drops = append(slices.Clone(r.Drops), max(0, drop))
+	if drop < 0.5 {
+		return
+	}
+	r.Drops = append(slices.Clone(r.Drops), Drop{r.asOf(), drop})
 	r.Drops = r.Drops[max(0, len(r.Drops)-maxDrops):]
 }
 
 // drop notes how much less a reading has found than one of a while ago led to
-// expect. One that finds more counts as no drop, so that what others no longer
-// take is forgotten. What was on its way when either was made explains nothing.
+// expect. One that finds more is none. What was on its way when either was made
+// explains nothing.
 func (r *Reading) drop(starts *Starts) {
 	at, base := r.asOf(), *r
 	base.Drops, base.Base = nil, nil
@@ -144,11 +156,13 @@ func (r *Reading) drop(starts *Starts) {
 	}
 }
 
-// largestDrop is the largest that is remembered.
-func (r Reading) largestDrop() float64 {
+// largestDrop is the largest that is remembered at an instant.
+func (r Reading) largestDrop(now time.Time) float64 {
 	largest := 0.0
 	for _, d := range r.Drops {
-		largest = max(largest, d)
+		if now.Sub(d.At) < dropped {
+			largest = max(largest, d.By)
+		}
 	}
 	return largest
 }
@@ -167,7 +181,7 @@ func (r Reading) charge(c Charge) float64 {
 		n = c.Output
 	}
 	if n == 0 {
-		return r.largestDrop() // nobody has estimated it
+		return r.largestDrop(r.asOf()) // nobody has estimated it
 	}
 	return float64(n)
 }
