@@ -250,7 +250,8 @@ func TestForgottenRateStaysForgotten(t *testing.T) {
 	}
 }
 
-// A store that fails, or holds nonsense, means that nothing more is known.
+// a store that fails, as where a file must not be read, or holds nonsense
+// means that nothing more is known.
 func TestBrokenStore(t *testing.T) {
 	for _, store := range []*memoryStore{
 		{m: map[string][]byte{}, err: errors.New("read-only")},
