@@ -11,7 +11,7 @@ import (
 // An Answer is what became of one request that was sent.
 type Answer struct {
 	Sent    time.Time
-	Now     time.Time // when its head came, or its connection was lost
+	Now     time.Time // when its head came, what hides behind it was read, or its connection was lost
 	Reading dialect.Reading
 	// Lost is true where no head came.
 	Lost bool
