@@ -58,6 +58,10 @@ func TestStartOnly(t *testing.T) {
 	if keys := startOnly(a, b); len(keys) > 0 {
 		t.Errorf("nothing differs, but %v", keys)
 	}
+	b.Providers = append(b.Providers, config.Provider{Upstream: b.Upstream}, config.Provider{})
+	if keys := startOnly(a, b); len(keys) > 0 {
+		t.Errorf("another provider needs no start, but %v", keys)
+	}
 	b.Upstream.Proxy, b.Queue.Keep, b.Mode = "none", time.Second, config.Off
 	if keys := startOnly(a, b); !slices.Equal(keys, []string{"queue", "upstream"}) {
 		t.Errorf("what needs a start: %v", keys)
