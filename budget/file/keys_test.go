@@ -30,6 +30,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }
+
 // What is wrong with a store is found, and nothing where nothing is.
 func TestFaults(t *testing.T) {
 	s := open(t)
