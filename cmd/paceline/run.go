@@ -439,17 +439,20 @@ func (r *request) failed(resp *http.Response, err error, n int) (f failure, wait
 	h := resp.Header
 	ours := h.Get("X-Paceline-Refused") != ""
 	limited := resp.StatusCode == http.StatusTooManyRequests || ours
-	says := fmt.Errorf("%s answered %d: %s", cmp.Or(h.Get("X-Paceline-Provider"), r.provider.Name), resp.StatusCode, clean(home.Message(resp, b)))
+	message := clean(home.Message(resp, b))
+	says := fmt.Errorf("%s answered %d: %s", cmp.Or(h.Get("X-Paceline-Provider"), r.provider.Name), resp.StatusCode, message)
 	switch {
 	case ours:
-		says = fmt.Errorf("not sent: %s", here.Replace(clean(home.Message(resp, b))))
+		says = fmt.Errorf("not sent: %s", here.Replace(message))
 	case resp.StatusCode == http.StatusUnauthorized && r.keyFrom != "":
 		says = fmt.Errorf("%w (the key is that of %s)", says, r.keyFrom)
 	}
 	if told, ok := toldWait(h); ok {
 		wait = told
-		if !ours && told > 0 {
-			says = fmt.Errorf("%w; it asks to wait %v, until %s", says, told, time.Now().Add(told).UTC().Format(time.RFC3339))
+		// What the proxy says in its own words has the time in it.
+		if limited && told >= time.Second && !strings.HasPrefix(message, "paceline ") {
+			says = fmt.Errorf("%w; try again in %v, at %s, or wait for it: --wait-for-capacity",
+				says, told.Round(time.Second), time.Now().Add(told).UTC().Format(time.RFC3339))
 		}
 	}
 	f = failure{coded{exitFailed, says}, limited || resp.StatusCode >= 500}
