@@ -134,11 +134,11 @@ func TestFloor(t *testing.T) {
 		t.Errorf("after others took all the floor is %v, want 30", l.Floor)
 	}
 	// What has long not happened is forgotten.
-	for range 9 {
+	for range 12 {
 		tell(60)
 	}
 	if l := tell(60); l.Floor > 1 {
-		t.Errorf("after ten quiet readings the floor is %v", l.Floor)
+		t.Errorf("after two quiet minutes the floor is %v", l.Floor)
 	}
 	// the drops are in what is stored.
 	b, err := budget.Encode(s)
