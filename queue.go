@@ -193,6 +193,7 @@ func seconds(s string) time.Duration {
 func (c *call) comply() {
 	e, m := c.entry, c.manners
 	e.Budgets.bind(&c.rules)
+	c.rules.Reports = e.dialect.Reports && c.kind == dialect.Inference
 	c.rules.Retry = e.Retry
 	c.rules.Retry.WaitForCapacity = e.WaitForCapacity || m.capacity || waitsForCapacity(c.ctx)
 	quota := Quota(orElse(string(m.quota), string(e.Quota)))

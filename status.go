@@ -3,6 +3,7 @@ package paceline
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -113,11 +114,16 @@ type EffectiveStatus struct {
 
 // A BucketStatus is a budget as the provider reported it last.
 type BucketStatus struct {
-	Unit      string    `json:"unit"`
-	Window    string    `json:"window,omitempty"` // empty where it is not known
-	Scope     string    `json:"scope,omitempty"`
-	Limit     *int64    `json:"limit,omitempty"`
-	Remaining *int64    `json:"remaining,omitempty"`
+	Unit      string `json:"unit"`
+	Window    string `json:"window,omitempty"` // empty where it is not known
+	Scope     string `json:"scope,omitempty"`
+	Limit     *int64 `json:"limit,omitempty"`
+	Remaining *int64 `json:"remaining,omitempty"`
+	// Projected is what is left now, with what was sent and what has come back
+	// since, and Floor what is kept for others. Both are absent where the report
+	// says nothing any more.
+	Projected *int64    `json:"projected,omitempty"`
+	Floor     *int64    `json:"floor,omitempty"`
 	ResetAt   time.Time `json:"reset_at,omitzero"`
 }
 
@@ -174,9 +180,7 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 		}
 		s.Binding = binding(&s, line, plan, effective, starts, now)
 		s.Free, s.NextStart = next(&s, line, plan, effective, starts, now)
-		for _, r := range state.Readings {
-			s.Buckets = append(s.Buckets, bucketStatus(r))
-		}
+		s.Buckets = bucketStatuses(state, starts, now)
 	})
 	return s
 }
@@ -329,6 +333,21 @@ func effectiveStatus(e policy.Effective) EffectiveStatus {
 		InputTokensPerMinute: e.InputPerMinute, OutputTokensPerMinute: e.OutputPerMinute,
 		Concurrent: e.Concurrent, SpacingMs: float64(e.Spacing.Microseconds()) / 1000,
 	}
+}
+
+// bucketStatuses are the told budgets as they are now.
+func bucketStatuses(s *budget.State, starts *budget.Starts, now time.Time) (all []BucketStatus) {
+	levels := s.Levels(starts, now, budget.Charge{})
+	for _, r := range s.Readings {
+		b := bucketStatus(r)
+		for _, l := range levels {
+			if l.Same(r.Snapshot) {
+				b.Projected, b.Floor = new(int64(max(0, l.Projected))), new(int64(math.Ceil(l.Floor)))
+			}
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 func bucketStatus(r budget.Reading) BucketStatus {

@@ -112,6 +112,17 @@ func TestStatusBuckets(t *testing.T) {
 		if len(s.Buckets) != 1 || *s.Buckets[0].Limit != 60 || *s.Buckets[0].Remaining != 59 || s.Buckets[0].ResetAt.IsZero() {
 			t.Errorf("%+v", s.Buckets)
 		}
+		if b := s.Buckets[0]; b.Projected == nil || *b.Projected != 59 || b.Floor == nil || *b.Floor != 0 {
+			t.Errorf("projected %v, floor %v; want 59 and 0", b.Projected, b.Floor)
+		}
+		time.Sleep(sec) // one a second comes back
+		if b := r.Status()[0].Buckets[0]; b.Projected == nil || *b.Projected != 60 {
+			t.Errorf("a second later: %v, want 60", b.Projected)
+		}
+		time.Sleep(2 * time.Minute)
+		if b := r.Status()[0].Buckets[0]; b.Projected != nil || b.Remaining == nil {
+			t.Errorf("long after: %+v, want what was told alone", b)
+		}
 	})
 }
 

@@ -135,7 +135,7 @@ func (c *Caller) refresh(now time.Time) {
 
 // adopt takes over what is known, but for what concerns this process alone.
 func (c *Caller) adopt(s State) {
-	s.Ramp, s.Unread, s.Opened = c.state.Ramp, c.state.Unread, c.state.Opened
+	s.Ramp, s.Heard, s.Unread, s.Opened = c.state.Ramp, c.state.Heard, c.state.Unread, c.state.Opened
 	c.state = s
 }
 

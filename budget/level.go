@@ -30,6 +30,11 @@ type Level struct {
 	Enough, Safe time.Time
 }
 
+// Same reports whether the level is of the bucket that a snapshot is of.
+func (l Level) Same(b dialect.Snapshot) bool {
+	return l.Unit == b.Unit && l.Window == b.Window && l.Scope == b.Scope && same(l.Limit, b.Limit)
+}
+
 // Levels replays every reading that still counts up to now, for a request with
 // a charge of its own. Buckets that tell but a part of a limit are left out:
 // nobody knows what a request takes from them.

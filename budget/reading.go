@@ -99,7 +99,7 @@ func (s *State) keep(r Reading) {
 // part of what a bucket is: a changed plan starts afresh.
 func (s *State) find(b dialect.Snapshot) int {
 	return slices.IndexFunc(s.Readings, func(r Reading) bool {
-		return r.Unit == b.Unit && r.Window == b.Window && r.Scope == b.Scope && same(r.Limit, b.Limit)
+		return Level{Snapshot: r.Snapshot}.Same(b)
 	})
 }
 

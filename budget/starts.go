@@ -110,6 +110,14 @@ func (s *Starts) Within(per time.Duration, end time.Time) int {
 	return last - first
 }
 
+// First is the oldest start that is remembered, zero where there is none.
+func (s *Starts) First() time.Time {
+	if live := s.live(); len(live) > 0 {
+		return s.base.Add(time.Duration(live[0].at))
+	}
+	return time.Time{}
+}
+
 // Back is the n-th latest start, 1 for the latest; false where there were not
 // so many.
 func (s *Starts) Back(n int) (time.Time, bool) {

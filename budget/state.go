@@ -27,6 +27,8 @@ type State struct {
 
 	// Ramp concerns the requests waiting in this process and is not shared.
 	Ramp Ramp `json:"-"`
+	// Heard is true once an answer has come in this process.
+	Heard bool `json:"-"`
 	// Unread counts refusals whose body is being read in this process.
 	Unread int `json:"-"`
 	// Opened is the latest Orders.Open that the limiter of this process knows

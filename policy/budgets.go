@@ -21,6 +21,18 @@ const (
 	tight = 10
 )
 
+// Of a key of which nothing is known so many are in flight until the first
+// answer comes, or it has taken so long.
+const (
+	coldFlight = 8
+	coldFor    = 3 * time.Second
+)
+
+// cold reports whether the first answer is awaited.
+func (r Rules) cold(s *budget.State, a Activity) bool {
+	return r.Reports && !r.BudgetLogOnly && !s.Heard && len(s.Readings) == 0 && !r.declaresRequests() && a.InFlight >= coldFlight
+}
+
 // budgets holds the request up for the observed budgets that have too little
 // for it.
 func (r Rules) budgets(p *Plan, s *budget.State, starts *budget.Starts, now time.Time) {

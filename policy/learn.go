@@ -49,10 +49,11 @@ type holds struct {
 	spacing time.Duration
 	rate    float64
 	places  int
+	heard   bool
 }
 
 func holdsOf(s *budget.State) holds {
-	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N}
+	return holds{s.Pause, s.Probe, s.Spacing.Every, s.Rate.PerSecond, s.Places.N, s.Heard}
 }
 
 // Hear takes in what the head of an answer says of budgets, which holds whatever
@@ -70,6 +71,7 @@ func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed b
 func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	before := holdsOf(s)
 	r.expireProbe(s, a.Now, a.Activity)
+	s.Heard = s.Heard || !a.Lost
 	var l Lesson
 	if !a.Lost && !a.Heard {
 		l.Changed = r.Hear(s, starts, a)

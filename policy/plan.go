@@ -34,6 +34,8 @@ type Rules struct {
 	Own       Limits
 	OwnBucket func(unit string) string
 	Client    limiter.Limit
+	// Reports is true where ordinary answers of the provider tell budgets.
+	Reports bool
 	// Cost is what the request is expected to cost, in tokens.
 	Cost budget.Charge
 	// NoBudgets leaves out what the provider tells of its budgets: no reading
@@ -163,6 +165,9 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		p.Why = "one probe at a time after a pause"
 	case s.Probe.Needed:
 		p.Probes = true
+	case !r.NoBudgets && r.cold(s, a) && now.Before(starts.First().Add(coldFor)):
+		p.NotBefore = starts.First().Add(coldFor)
+		p.Why = "the first answer is to tell what is left"
 	case !r.NoBudgets && !a.Anyway:
 		r.budgets(&p, s, starts, now)
 		if r.BudgetLogOnly {

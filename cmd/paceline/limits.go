@@ -161,6 +161,12 @@ func describeTold(t paceline.BucketStatus, now time.Time) string {
 	if t.Remaining != nil {
 		parts = append(parts, fmt.Sprintf("%d left", *t.Remaining))
 	}
+	if t.Projected != nil && (t.Remaining == nil || *t.Projected != *t.Remaining) {
+		parts = append(parts, fmt.Sprintf("%d by now", *t.Projected))
+	}
+	if t.Floor != nil && *t.Floor > 1 {
+		parts = append(parts, fmt.Sprintf("%d kept for others", *t.Floor))
+	}
 	if t.ResetAt.After(now) {
 		parts = append(parts, fmt.Sprintf("full again in %v", t.ResetAt.Sub(now).Round(time.Second)))
 	}
