@@ -279,7 +279,7 @@ func (a *attempt) learn() {
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {
-			r.Evidence = a.evidence(starts, l)
+			r.Evidence = a.evidence(s, starts, l)
 		}
 		return l.Changed
 	})
@@ -298,16 +298,18 @@ func (a *attempt) learn() {
 
 // evidence is what our own sending looked like when a refusal came. A span
 // ends when it came, or early enough to hold the refused start.
-func (a *attempt) evidence(starts *budget.Starts, l policy.Lesson) *Evidence {
-	within := func(per time.Duration) int {
-		end := a.answered
-		if last := a.grant.At.Add(per - 1); last.Before(end) {
-			end = last
+func (a *attempt) evidence(s *budget.State, starts *budget.Starts, l policy.Lesson) *Evidence {
+	end := func(per time.Duration) time.Time {
+		if last := a.grant.At.Add(per - 1); last.Before(a.answered) {
+			return last
 		}
-		return starts.Within(per, end)
+		return a.answered
 	}
+	within := func(per time.Duration) int { return starts.Within(per, end(per)) }
+	spent := func(per time.Duration) budget.Charge { return starts.Spent(per, end(per)) }
+	rules := &a.call.rules
 	return &Evidence{
-		UnderLimit: !a.call.rules.Limits.Exceeded(within),
+		UnderLimit: !rules.Limits.Exceeded(within) && !rules.Limits.ExceededTokens(spent) && !rules.Oversize(s),
 		Sent60s:    within(time.Minute), Sent1s: within(time.Second),
 		Factor: l.Factor, Adapted: l.Lowered,
 	}

@@ -30,13 +30,14 @@ func (c *call) estimate() (charge budget.Charge, reserved int) {
 	return charge, 0
 }
 
-// cost is the estimate, put right by what the like of it were charged.
-func (c *call) cost(ratios budget.Ratios) budget.Charge {
-	estimate, reserved := c.estimate()
-	charge := ratios.Of(scopeOf(c.demand.Model), c.demand.Later, estimate)
-	charge.Tokens += reserved
-	charge.Output += reserved
-	return charge
+// cost is the estimate, put right by what the like of it were charged, and what
+// of it is reserved.
+func (c *call) cost(ratios budget.Ratios) (charge, reserved budget.Charge) {
+	estimate, output := c.estimate()
+	charge = ratios.Of(scopeOf(c.demand.Model), c.demand.Later, estimate)
+	charge.Tokens += output
+	charge.Output += output
+	return charge, budget.Charge{Tokens: output, Output: output}
 }
 
 // charged is what an answer's usage has cost, by the provider's rule.
@@ -59,7 +60,7 @@ func (c *call) calibrate(s *budget.State) {
 	c.calibrated = c.kind == dialect.Inference &&
 		(c.counts() || slices.ContainsFunc(s.Readings, func(r budget.Reading) bool { return r.Unit != dialect.Requests }))
 	if c.calibrated {
-		c.rules.Cost = c.cost(s.Ratios)
+		c.rules.Cost, c.rules.Reserved = c.cost(s.Ratios)
 	}
 }
 
@@ -108,6 +109,7 @@ func (a *attempt) meter() {
 // are to look whether something was given back.
 func (a *attempt) settleCost(ctx context.Context, charge budget.Charge, less bool) {
 	if c := a.call; a.counted {
+		c.caller.Use(time.Now(), func(_ *budget.State, starts *budget.Starts) bool { starts.Settle(a.booked, charge); return false })
 		c.transport.warn("a cost was not settled", c.home.gate.Settle(ctx, a.grant, c.rules.Costs(charge), less))
 	}
 }

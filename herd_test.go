@@ -328,7 +328,7 @@ func TestAgentsOnOneKey(t *testing.T) {
 		me := r.chat(t.Context(), append(said("Client", "me"), said("Priority", "interactive")...)...)
 		me.want(t, 200)
 		all.Wait()
-		if me.took > 3*sec || r.stub.Counts().Refused > 1 {
+		if me.took > 8*sec || r.stub.Counts().Refused > 1 { // in turn with them it would be half a minute
 			t.Errorf("the interactive one took %v, with %d refusals", me.took, r.stub.Counts().Refused)
 		}
 	})

@@ -37,6 +37,9 @@ type CallerStatus struct {
 	PausedWhy    string    `json:"paused_why,omitempty"`
 	PausedSource string    `json:"paused_source,omitempty"` // told, learned, operator
 
+	BaseURL string `json:"base_url,omitempty"` // of the entry
+	Dialect string `json:"dialect,omitempty"`  // where the entry names one
+
 	// Limits are the declared ones, Effective what is left of them.
 	Limits    LimitsStatus    `json:"limits"`
 	Effective EffectiveStatus `json:"effective"`
@@ -82,19 +85,28 @@ const (
 
 // LimitsStatus are declared limits.
 type LimitsStatus struct {
-	PerSecond             int     `json:"per_second,omitempty"`
-	PerMinute             int     `json:"per_minute,omitempty"`
-	PerHour               int     `json:"per_hour,omitempty"`
-	PerDay                int     `json:"per_day,omitempty"`
-	Concurrent            int     `json:"concurrent,omitempty"`
-	TokensPerMinute       int     `json:"tokens_per_minute,omitempty"`
-	TokensPerDay          int     `json:"tokens_per_day,omitempty"`
-	InputTokensPerMinute  int     `json:"input_tokens_per_minute,omitempty"`
-	OutputTokensPerMinute int     `json:"output_tokens_per_minute,omitempty"`
-	Pacing                string  `json:"pacing,omitempty"`
-	SafetyMargin          float64 `json:"safety_margin,omitempty"`
-	WindowSlackMs         int64   `json:"window_slack_ms,omitempty"`
-	AbortHoldMs           int64   `json:"abort_hold_ms,omitempty"`
+	PerSecond             int            `json:"per_second,omitempty"`
+	PerMinute             int            `json:"per_minute,omitempty"`
+	PerHour               int            `json:"per_hour,omitempty"`
+	PerDay                int            `json:"per_day,omitempty"`
+	Concurrent            int            `json:"concurrent,omitempty"`
+	TokensPerMinute       int            `json:"tokens_per_minute,omitempty"`
+	TokensPerDay          int            `json:"tokens_per_day,omitempty"`
+	InputTokensPerMinute  int            `json:"input_tokens_per_minute,omitempty"`
+	OutputTokensPerMinute int            `json:"output_tokens_per_minute,omitempty"`
+	Windows               []WindowStatus `json:"windows,omitempty"`
+	Pacing                string         `json:"pacing,omitempty"`
+	SafetyMargin          float64        `json:"safety_margin,omitempty"`
+	WindowSlackMs         int64          `json:"window_slack_ms,omitempty"`
+	AbortHoldMs           int64          `json:"abort_hold_ms,omitempty"`
+}
+
+// A WindowStatus is a declared window of any length.
+type WindowStatus struct {
+	Calls   int    `json:"calls"` // or tokens, as Unit says
+	PerMs   int64  `json:"per_ms"`
+	Unit    string `json:"unit,omitempty"`     // absent for requests
+	SlackMs int64  `json:"slack_ms,omitempty"` // negative: none; 0: that of the limits
 }
 
 // EffectiveStatus is what holds now: declared limits with margin and factor,
@@ -160,7 +172,7 @@ func (t *Transport) Status() []CallerStatus {
 func (h *home) status(e *entry, key callerKey, name string, caller *budget.Caller, now time.Time) CallerStatus {
 	rules := rulesOf(e, key, key.scope)
 	line := h.gate.Line(name)
-	s := CallerStatus{Provider: key.provider, Scope: key.scope, Limits: limitsStatus(rules.Limits)}
+	s := CallerStatus{Provider: key.provider, Scope: key.scope, BaseURL: e.BaseURL, Dialect: e.Dialect, Limits: limitsStatus(rules.Limits)}
 	s.Waiting = Waiting{line.Waiting[0], line.Waiting[1], line.Waiting[2]}
 	s.Held = h.heldBy(name)
 	s.Active = max(0, line.Active-s.Held)
@@ -319,6 +331,16 @@ func limitsStatus(l Limits) LimitsStatus {
 		InputTokensPerMinute: l.MaxInputTokensPerMinute, OutputTokensPerMinute: l.MaxOutputTokensPerMinute,
 		Concurrent: l.MaxConcurrent, SafetyMargin: l.SafetyMargin,
 		WindowSlackMs: max(0, l.WindowSlack).Milliseconds(), AbortHoldMs: max(0, l.AbortHold).Milliseconds(),
+	}
+	for _, w := range l.Windows {
+		one := WindowStatus{Calls: w.Calls, PerMs: w.Per.Milliseconds(), SlackMs: w.Slack.Milliseconds()}
+		if w.OfTokens() {
+			one.Unit = w.Unit
+		}
+		if w.Slack < 0 {
+			one.SlackMs = -1
+		}
+		s.Windows = append(s.Windows, one)
 	}
 	if l.DeclaresRequests() {
 		s.Pacing = orElse(string(l.Pacing), string(Even))

@@ -91,7 +91,7 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `[{"provider":"test","credential":"test#1","waiting":{"interactive":1,"normal":1,"background":2},"active":1,"held":1,` +
-			`"binding":{"what":"places","says":"2 at once","concurrent":2},"free":false,` +
+			`"binding":{"what":"places","says":"2 at once","concurrent":2},"free":false,"base_url":"http://provider.test/v1",` +
 			`"limits":{"per_second":5,"per_minute":60,"concurrent":2,"pacing":"burst","safety_margin":0.5,"window_slack_ms":1000,"abort_hold_ms":15000},` +
 			`"effective":{"factor":1,"per_second":2.5,"per_minute":30,"concurrent":2},"sent_60s":2}]`
 		if string(b) != want {

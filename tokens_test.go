@@ -144,6 +144,63 @@ func TestTokensAreReservedAndSettled(t *testing.T) {
 	})
 }
 
+// A request that reserves more than its window allows goes once the window is
+// empty, and its refusal is explained by its size.
+func TestReservationBeyondTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := tokenRig(t, paceline.Provider{Dialect: "openai", Limits: paceline.Limits{MaxTokensPerMinute: 500}, Retry: paceline.Retry{Max: -1, MaxWait: -1}}, func(req *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return nil, err
+			}
+			if strings.Contains(string(body), `"max_tokens":5000`) {
+				return answer(429, nil, "no"), nil
+			}
+			return usage(30, 0, 5), nil
+		})
+		start := time.Now()
+		for _, most := range []int{20, 20, 5000} {
+			r.ask(t.Context(), promptOf(120, most, false))
+		}
+		wantInstants(t, r.sent(start), 0, 0, time.Minute)
+		logged := r.logged()
+		if e := logged[len(logged)-1].Evidence; e == nil || e.UnderLimit || e.Adapted || e.Factor != 1 {
+			t.Errorf("evidence %+v; want over the limit, and no factor", e)
+		}
+	})
+}
+
+// A window of tokens is exceeded where more was sent, as its answers said, than
+// it allows: what was but estimated of them is not counted.
+func TestUnderLimitCountsTokens(t *testing.T) {
+	for name, tt := range map[string]struct {
+		output int // tokens of each answer
+		under  bool
+	}{"exceeded": {900, false}, "estimated only": {10, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := tokenRig(t, paceline.Provider{Limits: paceline.Limits{MaxOutputTokensPerMinute: 2500}, Retry: paceline.Retry{Max: -1, MaxWait: -1}}, nil)
+				// Another Transport on the same key declares more and uses it
+				// while the refusal is under way.
+				loose := &rig{Transport: &paceline.Transport{Limiter: r.Limiter, Providers: []paceline.Provider{{
+					Name: "test", BaseURL: base, Limits: paceline.Limits{MaxOutputTokensPerMinute: 10_000, WindowSlack: -1}}}}}
+				loose.Base = sink(func(*http.Request) (*http.Response, error) { return usage(1000, 0, tt.output), nil })
+				body := promptOf(4000, 1000, false)
+				r.Base = sink(func(*http.Request) (*http.Response, error) {
+					for range 2 {
+						loose.ask(t.Context(), body).want(t, 200)
+					}
+					return answer(429, nil, "no"), nil
+				})
+				r.ask(t.Context(), body).want(t, 429)
+				if e := r.logged()[0].Evidence; e == nil || e.Sent60s != 3 || e.UnderLimit != tt.under {
+					t.Errorf("evidence %+v; want 3 sent, under limit: %t", e, tt.under)
+				}
+			})
+		})
+	}
+}
+
 // A window of tokens that is full holds the next request up until enough has
 // left it, to the instant.
 func TestTokensHoldUp(t *testing.T) {

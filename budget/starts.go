@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxStarts bounds the log of starts: 2.5 MiB a caller key. Beyond it the
+// maxStarts bounds the log of starts: 3 MiB a caller key. Beyond it the
 // oldest are forgotten, and a count over them is a lower bound.
 const maxStarts = 1 << 16
 
@@ -34,6 +34,7 @@ type start struct {
 	as                    int64
 	tokens, input, output int32
 	answered              bool
+	spent                 [3]int32 // what it has cost as far as one knows: tokens, input and output
 }
 
 func (s start) charge() Charge { return Charge{int(s.tokens), int(s.input), int(s.output)} }
@@ -54,7 +55,8 @@ func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 		ns = max(ns, s.all[n-1].at) // concurrent sends may book a moment apart
 		as = max(ns, s.all[n-1].as+1)
 	}
-	s.all = append(s.all, start{ns, as, most32(c.Tokens), most32(c.Input), most32(c.Output), false})
+	cost := [3]int32{most32(c.Tokens), most32(c.Input), most32(c.Output)}
+	s.all = append(s.all, start{ns, as, cost[0], cost[1], cost[2], false, cost})
 	for s.all[s.gone].at < ns-int64(keep) || len(s.all)-s.gone > maxStarts {
 		s.gone++
 	}
@@ -67,6 +69,24 @@ func (s *Starts) Add(at time.Time, keep time.Duration, c Charge) time.Time {
 
 // at is the instant that stands for a start.
 func (s *Starts) at(l start) time.Time { return s.base.Add(time.Duration(l.as)) }
+
+// Settle notes what a start has cost, by the instant that stands for it. What a
+// reading is replayed with stays what had been expected: that is what it is
+// compared with.
+func (s *Starts) Settle(as time.Time, c Charge) {
+	if live := s.until(as); len(live) > 0 && s.at(live[len(live)-1]).Equal(as) {
+		live[len(live)-1].spent = [3]int32{most32(c.Tokens), most32(c.Input), most32(c.Output)}
+	}
+}
+
+// Spent is what the starts of the span of length per that ends at end have cost,
+// as far as their answers have said it, else what was expected.
+func (s *Starts) Spent(per time.Duration, end time.Time) (c Charge) {
+	for _, l := range s.span(per, end) {
+		c.Tokens, c.Input, c.Output = c.Tokens+int(l.spent[0]), c.Input+int(l.spent[1]), c.Output+int(l.spent[2])
+	}
+	return c
+}
 
 // answer notes that the head of a start's answer has come.
 func (s *Starts) answer(as time.Time) {
@@ -98,16 +118,19 @@ func (s *Starts) live() []start {
 }
 
 // Within counts the starts of the span of length per that ends at end.
-func (s *Starts) Within(per time.Duration, end time.Time) int {
+func (s *Starts) Within(per time.Duration, end time.Time) int { return len(s.span(per, end)) }
+
+// span are the starts of the span of length per that ends at end.
+func (s *Starts) span(per time.Duration, end time.Time) []start {
 	live := s.live()
 	if len(live) == 0 {
-		return 0
+		return nil
 	}
 	to := int64(end.Sub(s.base))
 	from := to - int64(per)
 	first := sort.Search(len(live), func(i int) bool { return live[i].at > from })
 	last := sort.Search(len(live), func(i int) bool { return live[i].at > to })
-	return last - first
+	return live[first:last]
 }
 
 // First is the oldest start that is remembered, zero where there is none.

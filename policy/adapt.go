@@ -29,11 +29,11 @@ func (r Rules) factor(s *budget.State, now time.Time) float64 {
 // rounded keeps a factor to what a reader of the log would write.
 func rounded(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
-// lower cuts the factor after a refusal that our numbers do not explain, and
-// reports whether it did.
+// lower cuts the factor after a refusal that neither our numbers explain nor the
+// size of the request, and reports whether it did.
 func (r Rules) lower(s *budget.State, a Answer) bool {
 	ad := r.Limits.Adaptive
-	if ad.Off || !r.Limits.Declared() && !r.Own.Declared() || explained(s, a) {
+	if ad.Off || !r.Limits.Declared() && !r.Own.Declared() || explained(s, a) || r.Oversize(s) {
 		return false
 	}
 	f := &s.Factor

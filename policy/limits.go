@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
@@ -207,6 +208,12 @@ func (l Limits) Longest() time.Duration {
 // declared window, go beyond a configured rate of requests.
 func (l Limits) Exceeded(within func(per time.Duration) int) bool {
 	return slices.ContainsFunc(l.windows(), func(w Window) bool { return !w.OfTokens() && within(w.Per) > w.Calls })
+}
+
+// ExceededTokens reports whether the tokens counted by spent, in spans of each
+// declared window, go beyond a configured rate of tokens.
+func (l Limits) ExceededTokens(spent func(per time.Duration) budget.Charge) bool {
+	return slices.ContainsFunc(l.windows(), func(w Window) bool { return w.OfTokens() && of(spent(w.Per), w.Unit) > w.Calls })
 }
 
 // windows returns every declared window. Slack is what is to be added to Per.

@@ -36,8 +36,9 @@ type Rules struct {
 	Client    limiter.Limit
 	// Reports is true where ordinary answers of the provider tell budgets.
 	Reports bool
-	// Cost is what the request is expected to cost, in tokens.
-	Cost budget.Charge
+	// Cost is what the request is expected to cost, in tokens, and Reserved the
+	// part of it that the provider charges for what the request allows.
+	Cost, Reserved budget.Charge
 	// NoBudgets leaves out what the provider tells of its budgets: no reading
 	// is kept and none is waited for. BudgetLogOnly keeps them, and only says in
 	// Plan.Unheeded what would have been waited for.
@@ -188,7 +189,7 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 // limits compiles everything that slows the key to limits.
 func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
-	t := toll{r.Cost, s.Ratios.Largest()}
+	t := r.toll(s)
 	if r.Client.Key != "" {
 		limits = append(limits, r.Client)
 	}

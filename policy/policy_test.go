@@ -528,6 +528,34 @@ func TestTokenLimitsCompile(t *testing.T) {
 	}
 }
 
+// What the provider reserves is no estimate: beyond what a window allows it takes
+// all of it, whatever others cost.
+func TestReservedTokensTakeTheWholeWindow(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		cost, reserved   int
+		want             int
+		oversize, lowers bool
+	}{
+		{"more than there is", 5010, 5000, 500, true, false},
+		{"all there is", 510, 490, 500, false, true}, // 490 and the 10 that were seen
+		{"a prompt that is estimated too long", 900, 20, 30, false, true},
+		{"fits", 30, 20, 30, false, true},
+	} {
+		s := &budget.State{}
+		s.Ratios.Learn(t0, "m", false, budget.Charge{Tokens: 10, Input: 10}, budget.Charge{Tokens: 10, Input: 10})
+		r := rules(policy.Limits{MaxTokensPerMinute: 500})
+		r.Cost, r.Reserved = budget.Charge{Tokens: tt.cost}, budget.Charge{Tokens: tt.reserved}
+		if l := r.Plan(s, nil, t0, policy.Activity{}).Limits[0]; l.Cost != tt.want || r.Oversize(s) != tt.oversize {
+			t.Errorf("%s: %d of %d, oversize %t; want %d, %t", tt.name, l.Cost, l.Calls, r.Oversize(s), tt.want, tt.oversize)
+		}
+		l := r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0.Add(sec), Reading: dialect.Reading{Class: dialect.RateLimited}})
+		if l.Lowered != tt.lowers {
+			t.Errorf("%s: lowered %t, factor %v", tt.name, l.Lowered, l.Factor)
+		}
+	}
+}
+
 // Background requests have their share of tokens too, counted apart, and what a
 // request has cost is settled in every bucket that may have counted it.
 func TestTokensOfTheBackground(t *testing.T) {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/limiter"
 )
@@ -27,27 +29,48 @@ func backgroundOf(unit string) string {
 	return Background + "-" + unit
 }
 
-// A toll is what a request is going to cost, as far as one can say, and the
-// most that any is known to have cost.
-type toll struct{ cost, largest budget.Charge }
+// A toll is what a request is going to cost, as far as one can say, how much of
+// it is reserved, which nobody has to guess, and the most that any guessed part
+// is known to have come to.
+type toll struct{ cost, reserved, largest budget.Charge }
 
-// in is a window of a unit with what the request costs there. An estimate that
-// could never fit is a mistake more often than the truth: it does not wait for
-// an empty window, as a cost would that somebody knows. At least one is counted,
-// or the request would cost there what a limiter takes for one of its own.
+// toll is that of the request.
+func (r Rules) toll(s *budget.State) toll { return toll{r.Cost, r.Reserved, s.Ratios.Largest()} }
+
+// most is what the request costs in a unit of which so many are allowed. An
+// estimate that could never fit is a mistake more often than the truth: it is
+// no more than what has been seen.
+func (t toll) most(unit string, allowed int) int {
+	cost, reserved := of(t.cost, unit), of(t.reserved, unit)
+	if seen := of(t.largest, unit); cost > allowed && seen > 0 {
+		cost = reserved + min(cost-reserved, seen)
+	}
+	return cost
+}
+
+// in is a window of a unit with what the request costs there. What is more than
+// it allows waits for an empty window where the provider reserves it, and goes
+// a little before where it is a mere estimate. At least one is counted, or the
+// request would cost there what a limiter takes for one of its own.
 func (t toll) in(l limiter.Limit, unit string) limiter.Limit {
 	if unit == Requests {
 		return l
 	}
-	l.Cost = of(t.cost, unit)
-	if l.Cost > l.Calls {
-		l.Cost = l.Calls - 1
-		if most := of(t.largest, unit); most > 0 {
-			l.Cost = min(l.Cost, most)
-		}
+	allowed := l.Calls
+	l.Cost = t.most(unit, allowed)
+	if l.Cost > allowed && of(t.reserved, unit) == 0 {
+		allowed--
 	}
-	l.Cost = max(1, l.Cost)
+	l.Cost = max(1, min(l.Cost, allowed))
 	return l
+}
+
+// Oversize reports whether the request alone costs more than a declared window
+// of tokens allows.
+func (r Rules) Oversize(s *budget.State) bool {
+	t := r.toll(s)
+	over := func(w Window) bool { return w.OfTokens() && t.most(w.Unit, w.Calls) > w.Calls }
+	return slices.ContainsFunc(r.Limits.windows(), over) || slices.ContainsFunc(r.Own.windows(), over)
 }
 
 // Costs says what a charge comes to in the buckets of tokens in which the

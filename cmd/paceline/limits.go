@@ -25,9 +25,11 @@ func newLimits() *cobra.Command {
 		Long: `Print the limits of each line of requests of the running proxy: those of the
 configuration, those that the provider tells, and those learned from its
 refusals. With --yaml they are entries for the configuration, as it would have
-them: paste what is below providers: below the line providers: of your file, or all
-of it into a file without. What is told or learned there is what it is now, and may
-change; paceline check says what is wrong with the file then.`,
+them. To paste them: where your file has no line providers:, all of it; where it
+has none of the entry, the entry below that line; where it has the entry, replace
+the limits: in it, or of a model below models:, and keep its other lines (keys are
+not printed). What is told or learned there is what it is now, and may change;
+paceline check says what is wrong with the file then.`,
 		Example: `  paceline limits
   paceline limits groq --yaml
   paceline limits --json | jq .`,
@@ -73,7 +75,7 @@ type callerLimits struct {
 	Told       []paceline.BucketStatus `json:"told"`
 	Learned    learnedLimits           `json:"learned"`
 
-	name string
+	name, baseURL, dialect string
 }
 
 // learnedLimits are what refusals taught.
@@ -88,7 +90,8 @@ func limitsOf(s status) []callerLimits {
 	for i, c := range s.Callers {
 		l := callerLimits{
 			Provider: c.Provider, Credential: c.Credential, Account: c.Account, Scope: c.Scope,
-			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), Mode: s.Modes[c.Provider], name: s.nameOf(c),
+			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), Mode: s.Modes[c.Provider],
+			name: s.nameOf(c), baseURL: c.BaseURL, dialect: c.Dialect,
 		}
 		e := c.Effective
 		if e.Factor > 0 && e.Factor < 1 {
@@ -138,7 +141,12 @@ func printLimits(w io.Writer, all []callerLimits, now time.Time) error {
 }
 
 func describeDeclared(l paceline.LimitsStatus) string {
+	var windows []paceline.Window
+	for _, w := range l.Windows {
+		windows = append(windows, paceline.Window{Calls: w.Calls, Per: time.Duration(w.PerMs) * time.Millisecond, Unit: w.Unit})
+	}
 	return config.Describe(paceline.Limits{
+		Windows:      windows,
 		MaxPerSecond: l.PerSecond, MaxPerMinute: l.PerMinute, MaxPerHour: l.PerHour, MaxPerDay: l.PerDay,
 		MaxTokensPerMinute: l.TokensPerMinute, MaxTokensPerDay: l.TokensPerDay,
 		MaxInputTokensPerMinute: l.InputTokensPerMinute, MaxOutputTokensPerMinute: l.OutputTokensPerMinute,
@@ -251,18 +259,26 @@ func (l callerLimits) settings() []setting {
 // differ, the smallest limits stand.
 func printYAML(w io.Writer, all []callerLimits) error {
 	type limits map[string]setting
+	type place struct{ provider, scope string }
+	windows := make(map[place][]paceline.WindowStatus)
+	of := make(map[string]callerLimits)
 	entries := make(map[string]map[string]limits) // by provider and scope
 	for _, l := range all {
 		if strings.HasPrefix(l.Scope, "~") {
 			continue // what asks for no inference
 		}
-		for _, s := range l.settings() {
-			if entries[l.Provider] == nil {
-				entries[l.Provider] = make(map[string]limits)
-			}
-			if entries[l.Provider][l.Scope] == nil {
-				entries[l.Provider][l.Scope] = make(limits)
-			}
+		settings := l.settings()
+		if len(settings) == 0 && len(l.Declared.Windows) == 0 {
+			continue
+		}
+		of[l.Provider], windows[place{l.Provider, l.Scope}] = l, l.Declared.Windows // which all of its lines have
+		if entries[l.Provider] == nil {
+			entries[l.Provider] = make(map[string]limits)
+		}
+		if entries[l.Provider][l.Scope] == nil {
+			entries[l.Provider][l.Scope] = make(limits)
+		}
+		for _, s := range settings {
 			if old, ok := entries[l.Provider][l.Scope][s.key]; !ok || s.value < old.value {
 				entries[l.Provider][l.Scope][s.key] = s
 			}
@@ -281,17 +297,37 @@ func printYAML(w io.Writer, all []callerLimits) error {
 		}
 		return strings.TrimSpace(string(quoted))
 	}
-	write := func(indent string, ls limits) {
+	write := func(indent string, ls limits, ws []paceline.WindowStatus) {
 		fmt.Fprintf(&b, "%slimits:\n", indent)
 		for _, name := range sortedKeys(ls) {
 			fmt.Fprintf(&b, "%s  %s: %d  # %s\n", indent, name, ls[name].value, ls[name].source)
 		}
+		if len(ws) > 0 {
+			fmt.Fprintf(&b, "%s  windows:  # declared\n", indent)
+		}
+		for _, w := range ws {
+			fmt.Fprintf(&b, "%s    - {calls: %d, perMs: %d", indent, w.Calls, w.PerMs)
+			if w.Unit != "" {
+				fmt.Fprintf(&b, ", unit: %s", w.Unit)
+			}
+			if w.SlackMs != 0 {
+				fmt.Fprintf(&b, ", slackMs: %d", max(0, w.SlackMs))
+			}
+			b.WriteString("}\n")
+		}
 	}
+	builtIn := paceline.BuiltIn()
 	for _, provider := range sortedKeys(entries) {
 		fmt.Fprintf(&b, "  %s:\n", key(provider))
+		if l := of[provider]; l.baseURL != "" && !slices.ContainsFunc(builtIn, func(p paceline.Provider) bool { return p.Name == provider }) {
+			fmt.Fprintf(&b, "    baseURL: %s\n", key(l.baseURL))
+			if l.dialect != "" {
+				fmt.Fprintf(&b, "    dialect: %s\n", key(l.dialect))
+			}
+		}
 		scopes := entries[provider]
 		if ls := scopes[""]; ls != nil {
-			write("    ", ls)
+			write("    ", ls, windows[place{provider, ""}])
 		}
 		models := slices.DeleteFunc(sortedKeys(scopes), func(s string) bool { return s == "" })
 		if len(models) > 0 {
@@ -299,7 +335,7 @@ func printYAML(w io.Writer, all []callerLimits) error {
 		}
 		for _, model := range models {
 			fmt.Fprintf(&b, "      %s:\n", key(model))
-			write("        ", scopes[model])
+			write("        ", scopes[model], windows[place{provider, model}])
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -7,10 +7,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/internal/config"
 )
 
@@ -225,6 +227,52 @@ func TestLimitsToPaste(t *testing.T) {
 	}
 	if got := c.Providers[0].Limits.MaxPerMinute; got != 30 {
 		t.Errorf("%d", got)
+	}
+}
+
+// Windows of any length are shown and printed for pasting too, and what a
+// provider needs that is not built in.
+func TestLimitsOfWindows(t *testing.T) {
+	fake(t, `{"version":"1","mode":"enforce","limiter":{"url":"memory","state":"ok"},"callers":[
+	{"provider":"own","base_url":"http://127.0.0.1:9/v1","dialect":"openai","effective":{"factor":1},
+	 "limits":{"pacing":"even","windows":[{"calls":60,"per_ms":5000,"unit":"input"},{"calls":9,"per_ms":90000,"slack_ms":-1}]}},
+	{"provider":"openai","base_url":"https://api.openai.com/v1","effective":{"factor":1},"limits":{"per_minute":15}}]}`)
+	stdout, _, code := command(t, "limits", "own")
+	if want := "own\n  declared  60 input tokens in 5s, 9 in 1m30s; even\n"; code != 0 || stdout != want {
+		t.Errorf("%d %q, want %q", code, stdout, want)
+	}
+	if stdout, _, _ = command(t, "limits", "--json"); !strings.Contains(stdout, `"windows":[{"calls":60,"per_ms":5000,"unit":"input"},{"calls":9,"per_ms":90000,"slack_ms":-1}]`) {
+		t.Errorf("%s", stdout)
+	}
+	stdout, _, code = command(t, "limits", "--yaml")
+	const want = `providers:
+  openai:
+    limits:
+      maxPerMinute: 15  # declared
+  own:
+    baseURL: http://127.0.0.1:9/v1
+    dialect: openai
+    limits:
+      windows:  # declared
+        - {calls: 60, perMs: 5000, unit: input}
+        - {calls: 9, perMs: 90000, slackMs: 0}
+`
+	if code != 0 || stdout != want {
+		t.Errorf("%d\n%s", code, stdout)
+	}
+	path := filepath.Join(t.TempDir(), "paceline.yaml")
+	if err := os.WriteFile(path, []byte(stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := []paceline.Window{{Calls: 60, Per: 5 * time.Second, Unit: "input"}, {Calls: 9, Per: 90 * time.Second, Slack: -1}}
+	for _, p := range c.Providers {
+		if p.Name == "own" && !slices.Equal(p.Limits.Windows, wants) {
+			t.Errorf("%+v, want %+v", p.Limits.Windows, wants)
+		}
 	}
 }
 
