@@ -306,7 +306,7 @@ func TestProcessesShareAPause(t *testing.T) {
 	})
 }
 
-// A store that hangs delays requests a little and stops none.
+// a store that hangs delays requests a little and stops none.
 func TestStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, stub.Config{}, paceline.Provider{})

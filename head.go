@@ -3,9 +3,9 @@ package paceline
 import (
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -34,7 +34,8 @@ func (a *attempt) uncover(h dialect.Head) {
 	}
 	var most int
 	var enough func([]byte) bool
-	switch kind, _, _ := mime.ParseMediaType(h.Header.Get("Content-Type")); kind {
+	kind, _, _ := strings.Cut(h.Header.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "application/json":
 		most = heldJSON
 	case "text/event-stream":

@@ -148,7 +148,9 @@ func newHome(g *gate.Gate, s budget.Store, logger *slog.Logger) *home {
 	h := &home{gate: g}
 	h.book.Store = s
 	if logger != nil {
-		h.book.Fault = func(err error) { logger.Warn("the store of learned state failed", "error", err) }
+		h.book.Fault = func(err error) {
+			logger.Warn("what is learned and told cannot be shared: requests are sent all the same; mend or remove the file", "error", err)
+		}
 	}
 	return h
 }

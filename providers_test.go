@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/stub"
@@ -41,6 +42,18 @@ func providersTable() string {
 }
 
 // The table of the built-in providers in the docs is that of the code.
+// the tries and waits of entries that say nothing of them.
+func TestRetryDefaults(t *testing.T) {
+	for name, want := range map[string]paceline.Retry{
+		"openai":      {Max: 6, Max5xx: 2, Base: 2 * time.Second, MaxWait: 10 * time.Minute, Overload: 2 * time.Minute},
+		"openference": {Max: 4, Max5xx: 2, Base: time.Second, MaxWait: time.Minute, Overload: 2 * time.Minute},
+	} {
+		if p, err := (paceline.Provider{Name: name}).Complete(); err != nil || p.Retry != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, p.Retry, err, want)
+		}
+	}
+}
+
 func TestProvidersTable(t *testing.T) {
 	const file = "docs/providers.md"
 	want := providersTable()

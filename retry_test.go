@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,10 +31,9 @@ func left(remaining, limit int, reset string) http.Header {
 func budgetRig(t *testing.T, p paceline.Provider, answers ...func() *http.Response) *rig {
 	p.Dialect = "openai"
 	r := newRig(t, stub.Config{}, p)
-	n := 0
+	var n atomic.Int32
 	r.Base = sink(func(*http.Request) (*http.Response, error) {
-		n++
-		return answers[min(n, len(answers))-1](), nil
+		return answers[min(int(n.Add(1)), len(answers))-1](), nil
 	})
 	return r
 }

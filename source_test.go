@@ -90,7 +90,8 @@ func TestOneSendSite(t *testing.T) {
 // P-03, P-04, P-05, P-06, P-07, P-08, P-09: nothing else reaches a provider. A
 // Transport is composed by the daemon, which serves every command and every other process over HTTP, and by
 // the demo, whose provider is a stand-in; no command has one, whatever its name.
-// Requests are made to the daemon alone, and by the demo.
+// Requests are made to the daemon alone, and by the demo.: so nothing asks
+// a provider for its budgets.
 func TestNothingElseSends(t *testing.T) {
 	may := map[string][]string{ // who may so much as name what sends
 		"paceline.Transport":         {"internal/daemon/daemon.go", "internal/proxy/", "internal/demo/lane.go"},
@@ -118,7 +119,9 @@ func TestNothingElseSends(t *testing.T) {
 	}
 }
 
-// TestArrows holds the imports to the layout: what may know of what.
+// TestArrows holds the imports to the layout: what may know of what. R-91: what
+// reads providers knows of no store; R-92: the store, the decision and the waiting
+// are elsewhere.
 func TestArrows(t *testing.T) {
 	const module = "github.com/paceline-proxy/paceline"
 	const others = "..." // any package of another module

@@ -118,7 +118,7 @@ func (s *stream) ended(err error) error {
 // fault is the error that an event stream has come to behind what has been
 // handed on, nil where it has not: a client sees it, and so does the log.
 func (s *stream) fault() error {
-	if !dialect.MayRefuse(s.tail) {
+	if s.attempt.reading.Class != dialect.OK || !dialect.MayRefuse(s.tail) {
 		return nil
 	}
 	h := dialect.Head{Status: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}}

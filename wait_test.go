@@ -282,3 +282,24 @@ func TestOnWaitOfNobody(t *testing.T) {
 		}
 	})
 }
+
+// A request may bring its id, of 64 letters, digits, - and _ at most; what is
+// none is replaced by one of ours. No provider sees it.
+func TestRequestIDs(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	for brought, kept := range map[string]bool{
+		"A-z_09": true, long: true, "": false, long + "x": false, "a b": false, "a/b": false, "ä": false, "a\x00": false,
+	} {
+		r := newRig(t, stub.Config{}, paceline.Provider{})
+		r.Base = sink(func(req *http.Request) (*http.Response, error) {
+			if req.Header.Get("X-Paceline-Request-Id") != "" {
+				t.Errorf("the provider was sent %v", req.Header)
+			}
+			return answer(200, nil, "{}"), nil
+		})
+		got := r.chat(t.Context(), id(brought)...).header.Get("X-Paceline-Request-Id")
+		if (got == brought) != kept || !kept && len(got) != 16 || r.logged()[0].ID != got {
+			t.Errorf("%q became %q, logged as %q", brought, got, r.logged()[0].ID)
+		}
+	}
+}

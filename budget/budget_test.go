@@ -191,8 +191,8 @@ func (s *memoryStore) Update(_ context.Context, key string, f func([]byte) []byt
 	return s.err
 }
 
-// Two processes over one store see each other's pauses: read at most every 50
-// ms, written at most every 100 ms.
+// two processes over one store see each other's pauses: read at most every
+// 50 ms, written at most every 100 ms.
 func TestBooksShareAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{m: map[string][]byte{}}
@@ -250,7 +250,8 @@ func TestForgottenRateStaysForgotten(t *testing.T) {
 	}
 }
 
-// A store that fails, or holds nonsense, means that nothing more is known.
+// a store that fails, as where a file must not be read, or holds nonsense
+// means that nothing more is known.
 func TestBrokenStore(t *testing.T) {
 	for _, store := range []*memoryStore{
 		{m: map[string][]byte{}, err: errors.New("read-only")},

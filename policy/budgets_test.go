@@ -83,6 +83,21 @@ func TestToldBudgets(t *testing.T) {
 	}
 }
 
+// S-35: tokens set no pace; too few of them are waited for all the same.
+func TestTokensAreNotPaced(t *testing.T) {
+	m := &meter{r: rules(policy.Limits{})}
+	m.r.Cost = budget.Charge{Tokens: 100}
+	m.starts.Add(t0, time.Hour, m.r.Cost)
+	limit, remaining := int64(6000), int64(8)
+	m.r.Learn(&m.s, &m.starts, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.OK, Buckets: []dialect.Snapshot{{
+		Unit: dialect.Tokens, Window: dialect.Minute, Limit: &limit, Remaining: &remaining, Recovery: dialect.Recovery{Kind: dialect.Continuous, PerSecond: 100},
+	}}}})
+	p := m.r.Plan(&m.s, &m.starts, t0, policy.Activity{})
+	if wait := p.NotBefore.Sub(t0); len(p.Limits) != 0 || wait != 920*time.Millisecond {
+		t.Errorf("%s, and %v; want no pace, and the 92 tokens that are missing at 100 a second", write(p.Limits), wait)
+	}
+}
+
 // a refusal without headers changes nothing that was told. R-85: nor does
 // a first run wait for anything.
 func TestRefusalTellsNothing(t *testing.T) {

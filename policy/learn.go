@@ -13,7 +13,7 @@ type Answer struct {
 	Sent time.Time
 	// Booked is the instant that stands for its start alone, zero for Sent.
 	Booked  time.Time
-	Now     time.Time // when its head came, or its connection was lost
+	Now     time.Time // when its head came, what hides behind it was read, or its connection was lost
 	Reading dialect.Reading
 	// Lost is true where no head came.
 	Lost bool

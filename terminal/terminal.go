@@ -76,6 +76,8 @@ type Waits struct {
 	console  *console // nil: nobody is there
 	open     []*wait  // in the order in which they began
 	picture  picture
+	subject  subject   // of the picture
+	drawn    time.Time // when the picture was
 	prompt   *prompt
 	alarm    *time.Timer
 	stopping bool // the person has cancelled, or interrupted the prompt
@@ -129,8 +131,8 @@ func (w *Waits) Update(of *paceline.Wait, anyway func() bool) {
 			o.asked = time.Now() // it has not waited for the budget until now
 		}
 		o.Wait, o.anyway = of, anyway
-		if w.prompt != nil && w.prompt.about == o {
-			w.draw(question(o.Wait, time.Now(), w.Cancel != nil)...)
+		if now := time.Now(); w.prompt != nil && w.prompt.about == o && w.due(o, now) {
+			w.draw(question(o.Wait, now, w.Cancel != nil)...)
 		}
 	}
 	w.step()
@@ -204,9 +206,35 @@ func (w *Waits) show(shown *wait, now time.Time) time.Time {
 		w.erase() // another's
 		return sooner(line, ask)
 	}
-	w.draw(timer(shown.Wait, now, len(w.open)-1))
-	return sooner(now.Add(orElse(w.Interval, 100*time.Millisecond)), ask)
+	if w.due(shown, now) {
+		w.draw(timer(shown.Wait, now, len(w.open)-1, w.console.width()-1))
+	}
+	return sooner(w.drawn.Add(w.interval()), ask)
 }
+
+// A subject is what a picture is about, beside the time that passes.
+type subject struct {
+	id, what string
+	anyway   bool
+	more     int
+}
+
+// due reports whether a wait is to be drawn now: who asks often how it stands
+// has it drawn no more often than once in an interval, unless it has become
+// another.
+func (w *Waits) due(of *wait, now time.Time) bool {
+	about := subject{of.ID, string(of.Kind), of.forced(), len(w.open) - 1}
+	if of.Budget != nil {
+		about.what = unit(of.Budget.Unit, of.Budget.Window)
+	}
+	if w.picture != nil && w.subject == about && now.Before(w.drawn.Add(w.interval())) {
+		return false
+	}
+	w.subject, w.drawn = about, now
+	return true
+}
+
+func (w *Waits) interval() time.Duration { return orElse(w.Interval, 100*time.Millisecond) }
 
 // force has those sent that have waited for an observed budget for as long as
 // one waits where nobody can be asked, and returns when to look again.
@@ -251,7 +279,8 @@ func (w *Waits) ask(about *wait) {
 		return
 	}
 	w.prompt = &prompt{about, make(chan struct{}), leave}
-	w.draw(question(about.Wait, time.Now(), w.Cancel != nil)...)
+	w.drawn = time.Now()
+	w.draw(question(about.Wait, w.drawn, w.Cancel != nil)...)
 	go w.read(w.prompt, keys)
 }
 

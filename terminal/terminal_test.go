@@ -237,6 +237,29 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// Who polls how a request waits, as run does, has it drawn no more often; what
+// becomes another wait is drawn at once.
+func TestPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, &Waits{Interval: time.Second, Timeout: 4 * time.Second})
+		r := budgetWait()
+		poll := func(until time.Duration) {
+			for time.Since(r.began) < until {
+				r.tell(d.Waits)
+				time.Sleep(70 * time.Millisecond)
+			}
+		}
+		poll(2500 * time.Millisecond)
+		r.Budget, r.Kind, r.Why = nil, paceline.WaitPause, "overloaded"
+		poll(6100 * time.Millisecond)
+		// The prompt at 4 s is drawn again with what it has waited.
+		if got, want := fmt.Sprint(d.screen.drawn), "[1s 2s 2.52s 3.52s 4s 5.04s 6.09s]"; got != want {
+			t.Errorf("drawn at %s, want %s", got, want)
+		}
+		r.end(d.Waits)
+	})
+}
+
 // to continue waiting goes on with the line, for a fresh timeout.
 func TestContinueWaiting(t *testing.T) {
 	for _, key := range []rune{'w', '\r'} {
@@ -545,6 +568,9 @@ func TestText(t *testing.T) {
 		r.Provider, r.Why = "gr\x1b[2Joq", strings.Repeat("\r\n\a", 100)
 		r.tell(d.Waits)
 		got := d.at(time.Second)
+		if !strings.HasSuffix(got, "…: 1.0 s of about 30.0 s") { // the times are what changes
+			t.Errorf("%q", got)
+		}
 		if len([]rune(got)) > 79 || strings.ContainsAny(got, "\r\n\a\x1b") {
 			t.Errorf("%q", got)
 		}
@@ -567,7 +593,7 @@ func TestText(t *testing.T) {
 		{paceline.Wait{Kind: paceline.WaitPause, Budget: &policy.Shortage{Unit: "input_tokens", Window: "unknown"}}, "openai: waiting for input tokens: 3.0 s"},
 	} {
 		c.wait.Provider, c.wait.Since = "openai", now.Add(-3*time.Second)
-		if got := timer(&c.wait, now, 0); got != c.want {
+		if got := timer(&c.wait, now, 0, 79); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 		if q := question(&c.wait, now, true); strings.Contains(q[1], "anyway") || q[0] == "" {

@@ -4,20 +4,26 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/paceline-proxy/paceline"
 )
 
 // timer is the line that is drawn while a request waits, beside so many more.
-func timer(w *paceline.Wait, now time.Time, more int) string {
-	line := fmt.Sprintf("%s: waiting for %s: %s", clean(w.Provider), object(w), seconds(now.Sub(w.Since)))
+// What is waited for is cut where the times have no room behind it.
+func timer(w *paceline.Wait, now time.Time, more, width int) string {
+	who, times := clean(w.Provider)+": waiting for ", ": "+seconds(now.Sub(w.Since))
 	if w.Until.After(now) {
-		line += " of about " + seconds(w.Until.Sub(w.Since))
+		times += " of about " + seconds(w.Until.Sub(w.Since))
 	}
 	if more > 0 {
-		line += fmt.Sprintf(" (%d more wait)", more)
+		times += fmt.Sprintf(" (%d more wait)", more)
 	}
-	return line
+	what := []rune(object(w))
+	if room := width - utf8.RuneCountInString(who+times); len(what) > room {
+		what = append(what[:max(0, room-1)], '…')
+	}
+	return who + string(what) + times
 }
 
 // question is the prompt.

@@ -185,6 +185,7 @@ func TestBadDirectory(t *testing.T) {
 	}
 }
 
+// R-70: what is stored is its user's own, on this machine.
 func TestPermissions(t *testing.T) {
 	s := open(t)
 	put(t, s, key, `1`)

@@ -2,6 +2,7 @@ package file
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,19 +11,58 @@ import (
 // Keys lists the caller keys of which something is stored. Files that nobody
 // can read are left out.
 func (s *Store) Keys() (keys []string, err error) {
+	err = s.each(func(name string, key string, err error) {
+		if err == nil {
+			keys = append(keys, key)
+		}
+	})
+	return keys, err
+}
+
+// Faults are what is wrong with the store: files that cannot be read, are damaged
+// or newer than this program, and a directory that cannot be written to. Requests
+// are sent all the same, without what was stored there.
+func (s *Store) Faults() (faults []error) {
+	err := s.each(func(name, key string, err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	})
+	if err != nil {
+		return []error{err}
+	}
+	probe, err := os.CreateTemp(s.dir, ".probe-*")
+	if err != nil {
+		return append(faults, err)
+	}
+	_ = probe.Close()
+	_ = os.Remove(probe.Name())
+	return faults
+}
+
+// each shows f every file of the store: its caller key, or why it has none.
+func (s *Store) each(f func(name, key string, err error)) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".json") {
+	for _, at := range files {
+		if !strings.HasSuffix(at.Name(), ".json") {
 			continue
 		}
+		path := filepath.Join(s.dir, at.Name())
 		var c content
-		raw, err := os.ReadFile(filepath.Join(s.dir, f.Name()))
-		if err == nil && len(raw) <= largest && json.Unmarshal(raw, &c) == nil && c.Version == version && name(c.Key) == f.Name() {
-			keys = append(keys, c.Key)
+		raw, err := os.ReadFile(path)
+		if err == nil && json.Unmarshal(raw, &c) != nil {
+			c.Key = ""
 		}
+		if err == nil {
+			_, err = s.read(path, c.Key)
+		}
+		if err == nil && name(c.Key) != at.Name() {
+			err = fmt.Errorf("%s: %w: it says it is of %q", path, errCorrupt, c.Key)
+		}
+		f(at.Name(), c.Key, err)
 	}
-	return keys, nil
+	return nil
 }

@@ -56,6 +56,15 @@ func (f fault) err() error {
 	return errors.New(cmp.Or(f.Error.Message, f.Error.Type, "an error that says nothing"))
 }
 
+// faultOf looks for an error in an event of whatever kind.
+func faultOf(b []byte) (answer, error) {
+	var f fault
+	if json.Unmarshal(b, &f) != nil {
+		return answer{}, nil // it is not ours to read
+	}
+	return answer{}, f.err()
+}
+
 // chatCompletions is OpenAI's API, which most others have too. limit is what it
 // calls the bound of an answer.
 func chatCompletions(limit string) api {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/paceline-proxy/paceline/budget/file"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/history"
 	"github.com/paceline-proxy/paceline/internal/home"
@@ -88,6 +89,7 @@ func examine(ctx context.Context, file string) (all []finding) {
 		return []finding{{"home", "fault", err.Error(), ""}}
 	}
 	add(checkHome(h), checkDisk(h))
+	add(checkStore(h)...)
 	add(checkConfig(ctx, file)...)
 	proxy, base := checkProxy(ctx, h)
 	add(proxy...)
@@ -120,6 +122,26 @@ func checkDisk(h home.Home) finding {
 		return finding{"disk", "warning", fmt.Sprintf("%d MB are free where the home is", free>>20), "make room: requests go on without it, the log and a restart's memory do not"}
 	}
 	return finding{"disk", "ok", fmt.Sprintf("%d MB are free", free>>20), ""}
+}
+
+// checkStore looks at what is kept of what providers tell.
+func checkStore(h home.Home) (all []finding) {
+	dir := h.RateLimits()
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s, err := file.Open(dir)
+	if err != nil {
+		return []finding{{"rate limits", "fault", err.Error(), "requests are sent all the same, but a restart does not know what providers told: let the proxy's user write there"}}
+	}
+	for _, err := range s.Faults() {
+		do := "requests are sent all the same; what was told is lost to a restart and to other processes: remove the file, or let its user read and write it"
+		if errors.Is(err, file.ErrNewer) {
+			do = "use the newer paceline that wrote it, or remove the file"
+		}
+		all = append(all, finding{"rate limits", "warning", err.Error(), do})
+	}
+	return all
 }
 
 func checkConfig(ctx context.Context, file string) []finding {

@@ -77,27 +77,29 @@ why}; what the answer does not say is left out.`,
 // speaking is the entry of a provider, with the dialect and the patience that
 // it has.
 func speaking(c *cobra.Command, name string) (paceline.Provider, error) {
-	conf := config.Default()
-	if f, err := findConfig(c.Context(), ""); err == nil {
-		if read, err := config.Load(f.path); err == nil { // check says what is wrong with it
-			conf = read
+	speaks := dialect.Generic
+	if name != "" {
+		f, err := findConfig(c.Context(), "")
+		if err != nil {
+			return paceline.Provider{}, err
 		}
-	}
-	if p, ok, err := conf.Provider(name); ok || err != nil {
-		return p.Provider, err
-	}
-	speaks, ok := dialect.ByName(name)
-	if !ok && name != "" {
-		names := providerNames(conf)
-		for _, d := range dialect.All {
-			if !slices.Contains(names, d.Name) {
-				names = append(names, d.Name)
+		conf, err := config.Load(f.path)
+		if err != nil {
+			return paceline.Provider{}, err
+		}
+		if p, ok, err := conf.Provider(name); ok || err != nil {
+			return p.Provider, err
+		}
+		var known bool
+		if speaks, known = dialect.ByName(name); !known {
+			names := providerNames(conf)
+			for _, d := range dialect.All {
+				if !slices.Contains(names, d.Name) {
+					names = append(names, d.Name)
+				}
 			}
+			return paceline.Provider{}, unknownProvider(name, names)
 		}
-		return paceline.Provider{}, unknownProvider(name, names)
-	}
-	if name == "" {
-		speaks = dialect.Generic
 	}
 	return paceline.Provider{Name: "other", BaseURL: "https://localhost", Dialect: speaks.Name}.Complete()
 }
@@ -105,19 +107,23 @@ func speaking(c *cobra.Command, name string) (paceline.Provider, error) {
 // readInput reads a file, or standard input, and says which.
 func readInput(stdin io.Reader, args []string) (raw []byte, from string, err error) {
 	in, from := stdin, "standard input"
+	unread := func(err error) error {
+		return fmt.Errorf("%s: cannot be read: %w; name a file with an answer in it, or - for standard input", from, withoutPath(err))
+	}
 	if len(args) > 0 && args[0] != "-" {
-		f, err := os.Open(args[0])
+		from = args[0]
+		f, err := os.Open(from)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: cannot be read: %w; name a file with an answer in it, or - for standard input", args[0], withoutPath(err))
+			return nil, "", unread(err)
 		}
 		defer f.Close()
-		in, from = f, args[0]
+		in = f
 	} else if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
 		return nil, "", usagef("name a file with an answer in it, or pipe one: curl -isS URL | paceline explain")
 	}
 	raw, err = io.ReadAll(io.LimitReader(in, mostResponse))
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: cannot be read: %w", from, withoutPath(err))
+		return nil, "", unread(err)
 	}
 	return raw, from, nil
 }
@@ -203,6 +209,7 @@ func (e explanation) print(to io.Writer) error {
 // consequence is what would follow for the request, and for others on its key.
 func (e explanation) consequence() string {
 	r, retry := e.reading, e.as.Retry
+	retry.WaitForCapacity = retry.WaitForCapacity || e.as.WaitForCapacity
 	if r.Wait > dialect.MaxWait {
 		r.Told, r.Wait = false, 0 // a mistake, or an epoch
 	}
@@ -226,9 +233,12 @@ func (e explanation) consequence() string {
 		}
 		return fmt.Sprintf("send it again after 1s, then 2s and so on, for %v at most", retry.Overload)
 	case dialect.QuotaExhausted:
+		waits := e.as.Quota == paceline.QuotaWait || retry.WaitForCapacity
 		switch {
-		case told && patient:
+		case told && (patient || waits):
 			return fmt.Sprintf("keep the key closed for %v, then send it again", r.Wait)
+		case waits:
+			return fmt.Sprintf("keep the key closed for %v, longer with each refusal, then send it again", retry.Base)
 		case told:
 			return fmt.Sprintf("hand it back, since %v is more than retry.maxWaitMs (%v) and quota: wait is not set, and keep the key closed until then", r.Wait, retry.Patience())
 		}

@@ -105,7 +105,9 @@ func newClear() *cobra.Command {
 		Long: `Have the running proxy forget what it knows of a provider beside its configuration:
 what was learned from refusals (factor, rate, spacing, places), what the provider
 told is left, or both. Pauses stay; resume ends them.`,
-		Example:           `  paceline clear --learned openai`,
+		Example: `  paceline clear --learned openai   after the provider raised its limits
+  paceline clear --budget openai    after the key was used up elsewhere
+  paceline clear --all openai       to begin anew`,
 		Args:              oneProvider,
 		ValidArgsFunction: completeProviders,
 		RunE: func(c *cobra.Command, args []string) error {

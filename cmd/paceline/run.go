@@ -13,6 +13,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,11 +57,14 @@ anthropic for models that begin with claude, else openai (defaultProvider). Its 
 is the one in paceline.yaml, else the one in its usual variable: OPENAI_API_KEY,
 ANTHROPIC_API_KEY and so on.
 
-On a terminal a wait is shown after a second, and after ten seconds you are asked
-whether to go on waiting, to send all the same where only what the provider reported
-to be left holds it up, or to cancel; so does Ctrl-C (wait: in paceline.yaml). Without
-a terminal such a request is sent after ten seconds. What a provider states is waited
-for in any case.
+On a terminal a wait is shown after a second. After ten seconds, or when you press
+Ctrl-C, you are asked whether to go on waiting or to cancel (exit code 4); and where
+only what the provider reported to be left holds the request up, whether to send it
+all the same. Ctrl-C at that question ends the command (exit code 130). wait: in
+paceline.yaml has these times.
+
+Without a terminal a request that could be sent all the same is sent after ten seconds.
+What a provider states is waited for in any case.
 
 Exit codes, beside those of paceline:
   0    answered
@@ -218,7 +223,10 @@ func (r *request) configure(ctx context.Context) error {
 	if r.config, err = config.Load(at.path); err != nil {
 		return err
 	}
-	name := r.name()
+	name, err := r.name()
+	if err != nil {
+		return err
+	}
 	p, known, err := r.config.Provider(name)
 	switch {
 	case err != nil:
@@ -252,20 +260,25 @@ func (r *request) configure(ctx context.Context) error {
 func elsewhere() bool { return os.Getenv("PACELINE_URL") != "" }
 
 // name is the provider that is meant. A prefix of the model is taken off.
-func (r *request) name() string {
+func (r *request) name() (string, error) {
 	if r.runFlags.provider != "" {
-		return r.runFlags.provider
+		return r.runFlags.provider, nil
 	}
+	defaults := r.config.DefaultProvider
 	if prefix, model, ok := strings.Cut(r.Model, "/"); ok {
 		if _, known, err := r.config.Provider(prefix); known && err == nil {
 			r.Model = model
-			return prefix
+			return prefix, nil
+		}
+		// A provider that somebody has chosen as default may have such models.
+		if defaults == config.Default().DefaultProvider && !elsewhere() {
+			return "", usagef("%v; for a model with a slash in its name give --provider too", unknownProvider(prefix, providerNames(r.config)))
 		}
 	}
 	if strings.HasPrefix(r.Model, "claude") || strings.HasSuffix(r.runFlags.path, "/messages") {
-		return r.config.DefaultProvider.Anthropic
+		return defaults.Anthropic, nil
 	}
-	return r.config.DefaultProvider.OpenAI
+	return defaults.OpenAI, nil
 }
 
 // apiOf is how a provider is asked, and where below its base URL.
@@ -329,8 +342,10 @@ func (r *request) ask(body []byte) error {
 	ctx, cancel := context.WithCancelCause(r.c.Context())
 	defer cancel(nil)
 	signals := interruptsOf(ctx)
+	var interrupted atomic.Bool
 	r.waits = waitsOf(r.config, func(cause error) {
 		if cause == terminal.ErrInterrupted {
+			interrupted.Store(true)
 			signals.raise()
 			return
 		}
@@ -340,8 +355,11 @@ func (r *request) ask(body []byte) error {
 	defer signals.first(nil)
 
 	err := r.until(ctx, body)
-	if context.Cause(ctx) == terminal.ErrCanceled {
+	switch {
+	case context.Cause(ctx) == terminal.ErrCanceled:
 		return coded{exitCanceled, errors.New("cancelled while it waited; it was not sent")}
+	case err != nil && interrupted.Load():
+		return coded{exitSignal + int(syscall.SIGINT), errors.New("interrupted while it waited; it was not sent")}
 	}
 	return err
 }
@@ -395,6 +413,12 @@ func (r *request) until(ctx context.Context, body []byte) error {
 	}
 }
 
+// here says in the words of this command what callers of the proxy are told to do.
+var here = strings.NewReplacer(
+	"X-Paceline-Wait-For-Capacity: 1, or a longer Retry.MaxWait", "--wait-for-capacity, or a longer retry.maxWaitMs in paceline.yaml",
+	"X-Paceline-Quota: wait", "--wait-for-capacity, or quota: wait in paceline.yaml",
+)
+
 // A failure is what was met in place of an answer.
 type failure struct {
 	error
@@ -415,15 +439,21 @@ func (r *request) failed(resp *http.Response, err error, n int) (f failure, wait
 	h := resp.Header
 	ours := h.Get("X-Paceline-Refused") != ""
 	limited := resp.StatusCode == http.StatusTooManyRequests || ours
-	says := fmt.Errorf("%s answered %d: %s", cmp.Or(h.Get("X-Paceline-Provider"), r.provider.Name), resp.StatusCode, clean(home.Message(resp, b)))
+	message := clean(home.Message(resp, b))
+	says := fmt.Errorf("%s answered %d: %s", cmp.Or(h.Get("X-Paceline-Provider"), r.provider.Name), resp.StatusCode, message)
 	switch {
 	case ours:
-		says = fmt.Errorf("not sent: %s", clean(home.Message(resp, b)))
+		says = fmt.Errorf("not sent: %s", here.Replace(message))
 	case resp.StatusCode == http.StatusUnauthorized && r.keyFrom != "":
 		says = fmt.Errorf("%w (the key is that of %s)", says, r.keyFrom)
 	}
 	if told, ok := toldWait(h); ok {
 		wait = told
+		// What the proxy says in its own words has the time in it.
+		if limited && told >= time.Second && !strings.HasPrefix(message, "paceline ") {
+			says = fmt.Errorf("%w; try again in %v, at %s, or wait for it: --wait-for-capacity",
+				says, told.Round(time.Second), time.Now().Add(told).UTC().Format(time.RFC3339))
+		}
 	}
 	f = failure{coded{exitFailed, says}, limited || resp.StatusCode >= 500}
 	if limited {
@@ -441,6 +471,9 @@ func toldWait(h http.Header) (time.Duration, bool) {
 		if n, err := strconv.ParseUint(strings.TrimSpace(h.Get(in.name)), 10, 31); err == nil {
 			return time.Duration(n) * in.unit, true
 		}
+	}
+	if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		return max(0, time.Until(at).Round(time.Second)), true
 	}
 	return 0, false
 }
@@ -537,6 +570,11 @@ func (r *request) print(ctx context.Context, resp *http.Response, keep bool) (cu
 	out := r.c.OutOrStdout()
 	ended := true
 	switch events := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"); {
+	case events && (r.json || r.data != ""):
+		printed := io.TeeReader(resp.Body, out)
+		if _, err = copyEvents(io.Discard, printed, faultOf); err != nil {
+			io.Copy(io.Discard, printed) // what comes behind it belongs to the answer
+		}
 	case r.json || r.data != "":
 		_, err = io.Copy(out, resp.Body)
 	case events:

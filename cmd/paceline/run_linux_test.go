@@ -43,6 +43,7 @@ func TestRunAtTerminal(t *testing.T) {
 			p.Press("\x03")
 			p.Await(prompt)
 			p.Press("\x03")
+			p.Await("paceline: interrupted while it waited; it was not sent\r\n")
 		}, 130, 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,6 +132,7 @@ func TestRunFails(t *testing.T) {
 	refuse := func(status int, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { w.WriteHeader(status); io.WriteString(w, body) }
 	}
+	const lateError = "data: {\"delta\":\"Rh\"}\n\ndata: {\"error\":{\"message\":\"went away\"}}\n\ndata: [DONE]\n\n"
 	cases := []struct {
 		name   string
 		answer func(http.ResponseWriter)
@@ -146,6 +148,10 @@ func TestRunFails(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Rh\"}}]}\n\ndata: {\"error\":{\"message\":\"went away\"}}\n\n")
 		}, []string{"--stream"}, 1, "the answer of st is not whole: went away"},
+		{"an error in a stream as it comes", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, lateError)
+		}, []string{"--stream", "--json"}, 1, "the answer of st is not whole: went away"},
 		{"a cut stream", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"Rh\"}}]}\n\n")
@@ -155,7 +161,7 @@ func TestRunFails(t *testing.T) {
 		{"a limit", func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			refuse(429, `{"error":{"message":"slow down"}}`)(w)
-		}, nil, 5, "st answered 429: slow down"},
+		}, nil, 5, "st answered 429: slow down; try again in 1s, at 20"},
 	}
 	p := scriptedBy(t, func(w http.ResponseWriter, n int) { cases[n-1].answer(w) })
 	b := newBox(t)
@@ -167,10 +173,35 @@ func TestRunFails(t *testing.T) {
 			if code != c.code || !strings.Contains(errs, c.says) || strings.Count(errs, "\n") != 1 {
 				t.Errorf("exit %d: %s", code, errs)
 			}
-			if out != "" && out != "Rh\n" {
+			if out != "" && out != "Rh\n" && out != lateError || strings.Contains(c.name, "as it comes") && out == "" {
 				t.Errorf("printed %q", out)
 			}
 		})
+	}
+}
+
+// The first refusal says until when, and those of the proxy that follow it what a
+// person at a command line can do.
+func TestRunRefusedForPause(t *testing.T) {
+	p := scriptedBy(t, func(w http.ResponseWriter, n int) {
+		w.Header().Set("Retry-After", "1200")
+		w.WriteHeader(429)
+	})
+	b := newBox(t)
+	b.configure(p.Server, st)
+	b.env = append(b.env, "ST_API_KEY=sk-mine")
+	for _, says := range []string{
+		"st answered 429: 429 Too Many Requests; try again in 20m0s, at 20.*Z, or wait for it: --wait-for-capacity",
+		"not sent: 429 Too Many Requests; try again in (20m0|19m5.)s, at 20.*Z, or wait for it: --wait-for-capacity",
+		// Another proxy knows of the pause alone.
+		"not sent: paceline did not .* Come again then, or wait for it: --wait-for-capacity, or a longer retry.maxWaitMs in paceline.yaml.",
+	} {
+		if strings.Contains(says, "paceline did not") {
+			b.run("stop")
+		}
+		if _, errs, code := b.run("run", "-m", "st/x", "hi"); code != exitLimited || !regexp.MustCompile("^paceline: "+says+"\n$").MatchString(errs) {
+			t.Errorf("exit %d: %s", code, errs)
+		}
 	}
 }
 

@@ -58,6 +58,10 @@ func TestStartOnly(t *testing.T) {
 	if keys := startOnly(a, b); len(keys) > 0 {
 		t.Errorf("nothing differs, but %v", keys)
 	}
+	b.Providers = append(b.Providers, named("x", b.Upstream), named("y", config.Upstream{}))
+	if keys := startOnly(a, b); len(keys) > 0 {
+		t.Errorf("another provider needs no start, but %v", keys)
+	}
 	b.Upstream.Proxy, b.Queue.Keep, b.Mode = "none", time.Second, config.Off
 	if keys := startOnly(a, b); !slices.Equal(keys, []string{"queue", "upstream"}) {
 		t.Errorf("what needs a start: %v", keys)
@@ -108,4 +112,10 @@ func TestHandOver(t *testing.T) {
 	if got, err := next.Acquire(ctx, ask); err != nil || !got.Granted {
 		t.Errorf("when it has ended: %+v, %v", got, err)
 	}
+}
+
+func named(name string, u config.Upstream) config.Provider {
+	p := config.Provider{Upstream: u}
+	p.Name = name
+	return p
 }

@@ -86,10 +86,14 @@ func startOnly(a, b *config.Config) (keys []string) {
 	return keys
 }
 
-func upstreams(c *config.Config) []config.Upstream {
-	all := []config.Upstream{c.Upstream}
+// upstreams are the general one and those of providers that have one of their
+// own.
+func upstreams(c *config.Config) map[string]config.Upstream {
+	all := map[string]config.Upstream{"": c.Upstream}
 	for _, p := range c.Providers {
-		all = append(all, p.Upstream)
+		if p.Upstream != c.Upstream && p.Upstream != (config.Upstream{}) {
+			all[p.Name] = p.Upstream
+		}
 	}
 	return all
 }

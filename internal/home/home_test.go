@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,7 +90,19 @@ func deadPID(t *testing.T) int {
 	return c.Process.Pid
 }
 
+// the override, then an absolute XDG_DATA_HOME, then the usual place; what is
+// empty or relative counts as unset.
 func TestFind(t *testing.T) {
+	if runtime.GOOS == "linux" {
+		t.Setenv("HOME", "/home/somebody")
+		t.Setenv("PACELINE_HOME", "")
+		for xdg, want := range map[string]string{"": "/home/somebody/.local/share/paceline", "data": "/home/somebody/.local/share/paceline", "/data": "/data/paceline"} {
+			t.Setenv("XDG_DATA_HOME", xdg)
+			if h, err := home.Find(); err != nil || h.Dir != want {
+				t.Errorf("with XDG_DATA_HOME=%q: %q, %v; want %q", xdg, h.Dir, err, want)
+			}
+		}
+	}
 	t.Setenv("PACELINE_HOME", "")
 	t.Setenv("XDG_DATA_HOME", "/data")
 	if h, err := home.Find(); err != nil || !strings.HasSuffix(filepath.ToSlash(h.Dir), "/paceline") {
