@@ -320,7 +320,9 @@ func TestAgentsOnOneKey(t *testing.T) {
 		r.Limiter = memory.New()
 		var all sync.WaitGroup
 		for i := range 14 {
-			all.Go(func() { r.chat(t.Context(), append(said("Client", fmt.Sprint(i)), said("Priority", "background")...)...).want(t, 200) })
+			all.Go(func() {
+				r.chat(t.Context(), append(said("Client", fmt.Sprint(i)), said("Priority", "background")...)...).want(t, 200)
+			})
 		}
 		synctest.Wait()
 		me := r.chat(t.Context(), append(said("Client", "me"), said("Priority", "interactive")...)...)
