@@ -326,7 +326,7 @@ func TestWeights(t *testing.T) {
 			return used
 		}
 		weighted := func(of func(string) stub.Config) *ring {
-			r := newRing(t, paceline.Provider{}, of, "a", "b")
+			r := newRing(t, paceline.Provider{Dialect: "ollama"}, of, "a", "b") // which tells nothing
 			r.Providers[0].Credentials[1].Weight = 3
 			return r
 		}

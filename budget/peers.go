@@ -65,8 +65,8 @@ func (c *Caller) Claim(now time.Time) bool {
 	id := c.book.id()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.state.Probe; p.By == id && now.Before(p.Claimed) {
-		return true
+	if p := c.state.Probe; now.Before(p.Claimed) {
+		return p.By == id
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -66,10 +66,12 @@ func TestStore(t *testing.T) {
 	get(t, s, key, "")
 }
 
-// a file is named by provider, id and scope.
+// a file is named by provider, id and scope. R-58: an id may be the name
+// of a profile.
 func TestNames(t *testing.T) {
 	for key, want := range map[string]string{
 		"openai/1a2b3c4d/":                "openai-1a2b3c4d.json",
+		"openai/work/":                    "openai-work.json",
 		"openai/1a2b3c4d/gpt-4o-mini":     "openai-1a2b3c4d-gpt-4o-mini.json",
 		"openai/1a2b3c4d/~other":          "openai-1a2b3c4d-~other.json",
 		"open-router/org-X/a":             "open%2drouter-org%2d%58-a.json",
