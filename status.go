@@ -363,7 +363,7 @@ func bucketStatuses(s *budget.State, starts *budget.Starts, now time.Time) (all 
 	for _, r := range s.Readings {
 		b := bucketStatus(r)
 		for _, l := range levels {
-			if l.Same(r.Snapshot) {
+			if budget.OneBucket(l.Snapshot, r.Snapshot) {
 				b.Projected, b.Floor = new(int64(max(0, l.Projected))), new(int64(math.Ceil(l.Floor)))
 			}
 		}

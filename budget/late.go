@@ -18,7 +18,7 @@ type Late struct {
 func (l Late) is() bool { return 2*l.AtHead+10 < l.AtSent }
 
 // after is what is known after a reading that followed another one.
-func (l Late) after(old, r Reading, starts *Starts, own Charge) Late {
+func (l Late) after(old, r Reading, starts *Starts) Late {
 	if old.Remaining == nil || r.Remaining == nil || r.Head.Sub(r.Sent) <= transit || old.Head.Sub(old.Sent) <= transit || !old.lasts(r.Sent) {
 		return l
 	}

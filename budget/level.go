@@ -30,9 +30,10 @@ type Level struct {
 	Enough, Safe time.Time
 }
 
-// Same reports whether the level is of the bucket that a snapshot is of.
-func (l Level) Same(b dialect.Snapshot) bool {
-	return l.Unit == b.Unit && l.Window == b.Window && l.Scope == b.Scope && same(l.Limit, b.Limit)
+// OneBucket reports whether two snapshots are of one bucket. The limit is part of
+// what a bucket is: a changed plan starts afresh.
+func OneBucket(a, b dialect.Snapshot) bool {
+	return a.Unit == b.Unit && a.Window == b.Window && a.Scope == b.Scope && same(a.Limit, b.Limit)
 }
 
 // Levels replays every reading that still counts up to now, for a request with
@@ -95,7 +96,6 @@ type replay struct {
 	rate    float64
 	step    time.Time
 	rolls   time.Duration
-	others  float64
 	expired []start // what is still to come back, in order
 }
 
@@ -108,14 +108,14 @@ func (r Reading) replay(starts *Starts, as, now time.Time, standing bool) replay
 	if p.rolls > 0 {
 		p.rate = 0
 		p.expired = starts.since(as.Add(-p.rolls))
-		p.others = r.most() - p.level
+		others := r.most() - p.level
 		for _, s := range p.expired {
 			if starts.at(s).After(as) {
 				break
 			}
-			p.others -= r.charge(s.charge())
+			others -= r.charge(s.charge())
 		}
-		p.rate = max(0, p.others) / p.rolls.Seconds()
+		p.rate = max(0, others) / p.rolls.Seconds()
 	}
 	for _, s := range starts.since(as) {
 		when := starts.at(s)

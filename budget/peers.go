@@ -26,15 +26,12 @@ func (s *State) Peers(now time.Time) (n int) {
 	return max(1, n)
 }
 
-// process names this process in its stores.
-var process = strconv.FormatUint(rand.Uint64(), 36)
-
 // id names the book: two of one process are two, as two processes are.
 func (b *Book) id() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.name == "" {
-		b.name = process + "-" + strconv.FormatUint(rand.Uint64(), 36)
+		b.name = strconv.FormatUint(rand.Uint64(), 36)
 	}
 	return b.name
 }

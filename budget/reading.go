@@ -43,9 +43,7 @@ type Observation struct {
 	Sent, Head time.Time
 	// Admitted is true where the request was let through.
 	Admitted bool
-	// Own is what its request was expected to cost.
-	Own     Charge
-	Buckets []dialect.Snapshot
+	Buckets  []dialect.Snapshot
 }
 
 // Observe keeps the buckets one answer reported: of one bucket the latest
@@ -62,7 +60,7 @@ func (s *State) Observe(starts *Starts, o Observation) {
 		}
 		old := &s.Readings[i]
 		if o.Admitted {
-			old.Late = old.Late.after(*old, r, starts, o.Own)
+			old.Late = old.Late.after(*old, r, starts)
 		}
 		r.Late = old.Late
 		told := r.Recovery.At
@@ -95,12 +93,9 @@ func (s *State) keep(r Reading) {
 	s.Readings = append(s.Readings, r)
 }
 
-// find returns the index of the reading of b's bucket, or -1. The limit is
-// part of what a bucket is: a changed plan starts afresh.
+// find returns the index of the reading of b's bucket, or -1.
 func (s *State) find(b dialect.Snapshot) int {
-	return slices.IndexFunc(s.Readings, func(r Reading) bool {
-		return Level{Snapshot: r.Snapshot}.Same(b)
-	})
+	return slices.IndexFunc(s.Readings, func(r Reading) bool { return OneBucket(r.Snapshot, b) })
 }
 
 // stands reports whether a reading stands in the place of an older one. Of

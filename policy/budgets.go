@@ -33,10 +33,10 @@ func (r Rules) cold(s *budget.State, a Activity) bool {
 	return r.Reports && !r.BudgetLogOnly && !s.Heard && len(s.Readings) == 0 && !r.declaresRequests() && a.InFlight >= coldFlight
 }
 
-// budgets holds the request up for the observed budgets that have too little
-// for it.
-func (r Rules) budgets(p *Plan, s *budget.State, starts *budget.Starts, now time.Time) {
-	for _, l := range s.Levels(starts, now, r.Cost) {
+// heed holds the request up for the observed budgets that have too little for
+// it.
+func (p *Plan) heed(levels []budget.Level, now time.Time) {
+	for _, l := range levels {
 		until := held(l, now)
 		if !until.After(now) || !until.After(p.NotBefore) {
 			continue

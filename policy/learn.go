@@ -62,7 +62,7 @@ func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed b
 	if r.NoBudgets {
 		return false
 	}
-	s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Own: r.Cost, Buckets: a.Reading.Buckets})
+	s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Buckets: a.Reading.Buckets})
 	return len(a.Reading.Buckets) > 0
 }
 

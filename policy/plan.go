@@ -144,8 +144,12 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		// Another process has seen that the pause is over.
 		s.Ramp = budget.Ramp{Left: a.Waiting, Until: now.Add(rampFor), Every: rampEvery}
 	}
+	var levels []budget.Level
+	if !r.NoBudgets && !a.Anyway {
+		levels = s.Levels(starts, now, r.Cost)
+	}
 	var p Plan
-	p.Limits, p.Own, p.Passing = r.limits(s, starts, now, a)
+	p.Limits, p.Own, p.Passing = r.limits(s, levels, now, a)
 	if a.Background && r.shared(now, a) < 1 {
 		p.Eases = a.Foreground.Add(shareFor)
 	}
@@ -169,8 +173,8 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 	case !r.NoBudgets && r.cold(s, a) && now.Before(starts.First().Add(coldFor)):
 		p.NotBefore = starts.First().Add(coldFor)
 		p.Why = "the first answer is to tell what is left"
-	case !r.NoBudgets && !a.Anyway:
-		r.budgets(&p, s, starts, now)
+	default:
+		p.heed(levels, now)
 		if r.BudgetLogOnly {
 			p.NotBefore, p.Unheeded, p.Budget = time.Time{}, p.NotBefore, nil
 		}
@@ -187,7 +191,7 @@ func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
 }
 
 // limits compiles everything that slows the key to limits.
-func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
+func (r Rules) limits(s *budget.State, levels []budget.Level, now time.Time, a Activity) (limits []limiter.Limit, own, passing int) {
 	factor := r.factor(s, now)
 	t := r.toll(s)
 	if r.Client.Key != "" {
@@ -236,8 +240,8 @@ func (r Rules) limits(s *budget.State, starts *budget.Starts, now time.Time, a A
 	if now.Before(s.Overload.Until) {
 		slow(s.Overload.Every)
 	}
-	if !r.NoBudgets && !r.BudgetLogOnly && !a.Anyway {
-		slow(toldSpacing(s.Levels(starts, now, r.Cost), s.Peers(now), now))
+	if !r.BudgetLogOnly {
+		slow(toldSpacing(levels, s.Peers(now), now))
 	}
 	if s.Places.N > 0 {
 		limits = append(limits, places(r.Bucket(Places), s.Places.N))

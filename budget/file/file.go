@@ -120,35 +120,45 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return c.raw, c.err
 }
 
-// read is what a file holds, nil where there is none.
+// read is what a file holds of a key, nil where there is none.
 func (s *Store) read(path, key string) ([]byte, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, err
-	}
-	var c content
-	err = json.Unmarshal(raw, &c)
+	c, err := load(path)
 	switch {
-	case len(raw) > largest:
-		return nil, fmt.Errorf("%s: %w: it is too large", path, errCorrupt)
-	case c.Version > version:
-		return nil, fmt.Errorf("%s: %w", path, ErrNewer)
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w: %w", path, errCorrupt, err)
-	case c.Version != version || c.Key != key:
-		return nil, fmt.Errorf("%s: %w: it is of version %d and says it is of %q", path, errCorrupt, c.Version, c.Key)
+		return nil, err
+	case c.Key != key:
+		return nil, fmt.Errorf("%s: %w: it says it is of %q", path, errCorrupt, c.Key)
 	case c.Bytes != nil:
 		return c.Bytes, nil
 	}
 	return c.State, nil
+}
+
+// load reads a file, whatever key it is of.
+func load(path string) (c content, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, largest+1))
+	if err != nil {
+		return c, err
+	}
+	err = json.Unmarshal(raw, &c)
+	switch {
+	case len(raw) > largest:
+		return c, fmt.Errorf("%s: %w: it is too large", path, errCorrupt)
+	case c.Version > version:
+		return c, fmt.Errorf("%s: %w", path, ErrNewer)
+	case err != nil:
+		return c, fmt.Errorf("%s: %w: %w", path, errCorrupt, err)
+	case c.Version != version:
+		return c, fmt.Errorf("%s: %w: it is of version %d", path, errCorrupt, c.Version)
+	}
+	return c, nil
 }
 
 // Update replaces what is stored by f of it, under a lock that other processes

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,7 @@ import (
 // Keys lists the caller keys of which something is stored. Files that nobody
 // can read are left out.
 func (s *Store) Keys() (keys []string, err error) {
-	err = s.each(func(name string, key string, err error) {
+	err = s.each(func(key string, err error) {
 		if err == nil {
 			keys = append(keys, key)
 		}
@@ -23,7 +22,7 @@ func (s *Store) Keys() (keys []string, err error) {
 // or newer than this program, and a directory that cannot be written to. Requests
 // are sent all the same, without what was stored there.
 func (s *Store) Faults() (faults []error) {
-	err := s.each(func(name, key string, err error) {
+	err := s.each(func(_ string, err error) {
 		if err != nil {
 			faults = append(faults, err)
 		}
@@ -40,8 +39,8 @@ func (s *Store) Faults() (faults []error) {
 	return faults
 }
 
-// each shows f every file of the store: its caller key, or why it has none.
-func (s *Store) each(f func(name, key string, err error)) error {
+// each shows f the caller key of every file of the store, or why it has none.
+func (s *Store) each(f func(key string, err error)) error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
@@ -51,18 +50,11 @@ func (s *Store) each(f func(name, key string, err error)) error {
 			continue
 		}
 		path := filepath.Join(s.dir, at.Name())
-		var c content
-		raw, err := os.ReadFile(path)
-		if err == nil && json.Unmarshal(raw, &c) != nil {
-			c.Key = ""
-		}
-		if err == nil {
-			_, err = s.read(path, c.Key)
-		}
+		c, err := load(path)
 		if err == nil && name(c.Key) != at.Name() {
 			err = fmt.Errorf("%s: %w: it says it is of %q", path, errCorrupt, c.Key)
 		}
-		f(at.Name(), c.Key, err)
+		f(c.Key, err)
 	}
 	return nil
 }
