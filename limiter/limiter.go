@@ -143,6 +143,27 @@ type Seeder interface {
 	Seed(ctx context.Context, limits []Limit, at time.Time) error
 }
 
+// A Batcher is a Limiter that answers several requests in one go, as shared
+// ones do in one round trip.
+type Batcher interface {
+	// AcquireBatch asks for calls in order and answers each, as if it were alone
+	// and those before it had been answered. Once a request of a caller's key is
+	// refused, the later ones of that key in the batch are refused with the same
+	// answer, unjudged. One that makes no sense fails the whole batch with
+	// ErrInvalid: nothing is counted.
+	AcquireBatch(ctx context.Context, rs []Request) ([]Decision, error)
+}
+
+// Blobs is a Limiter that keeps what its hosts want to know of each other
+// beside its counts. It has the methods of a budget.Store, and its promises.
+type Blobs interface {
+	// Get returns what is stored, nil where nothing is.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Update replaces what is stored by f of it, atomically. f is given nil
+	// where nothing is stored and may be called more than once.
+	Update(ctx context.Context, key string, f func(old []byte) []byte) error
+}
+
 // A Request is one call somebody wants to make.
 type Request struct {
 	// Key is the caller, whom throttles close.
