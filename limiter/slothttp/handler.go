@@ -118,7 +118,8 @@ func (h *Handler) blame(err error) *callError {
 }
 
 func refuse(e *callError) answer {
-	return answer{Error: &fault{Code: e.code, Message: e.Error(), Retryable: e.code == Unavailable}}
+	says := strings.ReplaceAll(e.Error(), "\n", "; ") // of several errors in one
+	return answer{Error: &fault{Code: e.code, Message: says, Retryable: e.code == Unavailable}}
 }
 
 func write(w http.ResponseWriter, a answer) {

@@ -2,10 +2,12 @@ package slothttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -34,7 +36,13 @@ var methods = map[string]method{
 func read(params json.RawMessage, into any) error {
 	err := json.Unmarshal(params, into)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return invalid("%s is a %s: it has to be %s", e.Field, e.Value, kindOf(e))
+		is := e.Value
+		if number, ok := strings.CutPrefix(is, "number "); ok {
+			is = number
+		} else {
+			is = kinds[is]
+		}
+		return invalid("%s is %s: it has to be %s", cmp.Or(e.Field, "params"), is, kinds[e.Type.Kind().String()])
 	}
 	if err != nil {
 		return invalid("%v", err)
@@ -42,18 +50,11 @@ func read(params json.RawMessage, into any) error {
 	return nil
 }
 
-// kindOf says in words of JSON what was expected.
-func kindOf(e *json.UnmarshalTypeError) string {
-	switch kind := e.Type.Kind().String(); kind {
-	case "int64":
-		return "a whole number"
-	case "slice":
-		return "a list"
-	case "string":
-		return "a text"
-	default:
-		return "an object"
-	}
+// kinds are JSON's in words, by what encoding/json calls them and by what they
+// are read into.
+var kinds = map[string]string{
+	"array": "a list", "bool": "true or false", "number": "a number", "object": "an object", "string": "a text",
+	"int64": "a whole number", "map": "an object", "slice": "a list", "struct": "an object",
 }
 
 // faults gathers what is missing or impossible.
