@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/redis"
@@ -24,7 +25,7 @@ func open(t testing.TB, url string, o redis.Options) *redis.Limiter {
 }
 
 func TestContract(t *testing.T) {
-	url := sharedRedis(t)
+	url := servertest.Redis(t)
 	limitertest.Run(t, limitertest.Harness{
 		Open: func(t *testing.T) limiter.Limiter { return open(t, url, redis.Options{Tag: t.Name()}) },
 		Reopen: func(t *testing.T, l limiter.Limiter) limiter.Limiter {

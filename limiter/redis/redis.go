@@ -100,11 +100,11 @@ var errClosed = errors.New("the limiter on redis is closed")
 //
 //	redis://[USER:PASSWORD@]HOST[:PORT][/DB]     one server, or any node of a cluster
 //	rediss://…                                   the same over TLS
-//	redis+unix://[USER:PASSWORD@]/PATH[?db=DB]   a unix socket
-//	redis+sentinel://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/MASTER[?db=DB]
 //
-// with the settings tag, strict, addr (more nodes, HOST:PORT each), master_set
-// (in place of redis+sentinel), sentinel_user, sentinel_password and skip_verify.
+// and may have the settings tag, strict, addr (another node, HOST:PORT; may be
+// repeated), master_set (the hosts are Sentinels, and this is whom they watch),
+// sentinel_user and sentinel_password, socket (the path of a Unix socket, in
+// place of the host), db (in place of the path) and skip_verify (of TLS).
 // What is special in a URL has to be percent-encoded in a password.
 //
 // The server must answer now. Later it may come and go: until it is back, methods

@@ -13,6 +13,8 @@ var (
 	bucketLua string
 	//go:embed lua/places.lua
 	placesLua string
+	//go:embed lua/throttles.lua
+	throttlesLua string
 	//go:embed lua/acquire.lua
 	acquireLua string
 	//go:embed lua/release.lua
@@ -34,12 +36,12 @@ var (
 )
 
 var (
-	acquireScript  = rueidis.NewLuaScript(bucketLua + placesLua + acquireLua)
+	acquireScript  = rueidis.NewLuaScript(bucketLua + placesLua + throttlesLua + acquireLua)
 	releaseScript  = rueidis.NewLuaScript(bucketLua + placesLua + releaseLua)
 	renewScript    = rueidis.NewLuaScript(bucketLua + placesLua + renewLua)
 	settleScript   = rueidis.NewLuaScript(bucketLua + settleLua)
-	throttleScript = rueidis.NewLuaScript(bucketLua + throttleLua)
-	peekScript     = rueidis.NewLuaScript(bucketLua + placesLua + peekLua)
+	throttleScript = rueidis.NewLuaScript(bucketLua + throttlesLua + throttleLua)
+	peekScript     = rueidis.NewLuaScript(bucketLua + placesLua + throttlesLua + peekLua)
 	seedScript     = rueidis.NewLuaScript(bucketLua + seedLua)
 	epochScript    = rueidis.NewLuaScript(bucketLua + epochLua)
 	swapScript     = rueidis.NewLuaScript(swapLua)

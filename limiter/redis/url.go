@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,7 +22,8 @@ type target struct {
 	where  where
 	tag    string
 	strict bool
-	unix   bool
+	// The network of its addresses.
+	network string
 }
 
 // errURL does not quote what it is about, which may be a piece of a password.
@@ -36,93 +38,56 @@ const (
 )
 
 func parse(text string, o Options) (*target, error) {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok || strings.Count(rest, "@") > 1 {
-		return nil, errURL
-	}
-	// Several hosts are more than net/url reads.
-	hosts := rest
-	if i := strings.IndexAny(hosts, "/?#"); i >= 0 {
-		hosts = hosts[:i]
-	}
-	hosts = hosts[strings.Index(hosts, "@")+1:]
-	first, others, _ := strings.Cut(hosts, ",")
-	if others != "" {
-		text = strings.Replace(text, ","+others, "", 1)
-	}
 	u, err := url.Parse(text)
-	if err != nil || u.Fragment != "" {
+	if err != nil || u.Opaque != "" || u.Fragment != "" || strings.Count(text, "@") > 1 {
 		return nil, errURL
 	}
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, errURL
 	}
-
-	t := &target{tag: o.Tag, strict: o.Strict}
-	path := strings.Trim(u.Path, "/")
-	port := "6379"
-	switch scheme {
+	t := &target{network: "tcp", tag: o.Tag, strict: o.Strict}
+	switch u.Scheme {
 	case "redis", "valkey":
 	case "rediss", "valkeys":
 		t.option.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	case "redis+unix", "valkey+unix", "unix":
-		t.unix, path = true, ""
-	case "redis+sentinel", "rediss+sentinel":
-		port = "26379"
-		if q.Get("master_set") == "" {
-			q.Set("master_set", path)
-			path = ""
-		}
-		if scheme == "rediss+sentinel" {
-			t.option.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
 	default:
-		return nil, errors.New("redis: the URL's scheme must be redis, rediss, redis+unix, redis+sentinel or rediss+sentinel")
+		return nil, errors.New("redis: the URL's scheme must be redis or rediss")
 	}
-	if db := q.Get("db"); db != "" {
-		path = db
+	db := strings.TrimPrefix(u.Path, "/")
+	if q.Has("db") {
+		db = q.Get("db")
 	}
-	if path != "" {
-		if t.option.SelectDB, err = strconv.Atoi(path); err != nil || t.option.SelectDB < 0 {
+	if db != "" {
+		if t.option.SelectDB, err = strconv.Atoi(db); err != nil || t.option.SelectDB < 0 {
 			return nil, errURL
 		}
 	}
-
-	if t.unix {
-		if u.Path == "" || u.Host != "" {
-			return nil, errors.New("redis: the URL of a socket is redis+unix:///PATH")
+	for _, host := range append([]string{u.Host}, q["addr"]...) {
+		a, err := address(host)
+		if err != nil {
+			return nil, err
 		}
-		t.option.InitAddress = []string{u.Path}
-	} else {
-		all := append([]string{first}, q["addr"]...)
-		if others != "" {
-			all = append(all, strings.Split(others, ",")...)
-		}
-		for _, a := range all {
-			a, err := address(a, port)
-			if err != nil {
-				return nil, err
-			}
-			t.option.InitAddress = append(t.option.InitAddress, a)
-		}
+		t.option.InitAddress = append(t.option.InitAddress, a)
+	}
+	if socket := q.Get("socket"); socket != "" {
+		t.network, t.option.InitAddress = "unix", []string{socket}
 	}
 	t.where.host = strings.Join(t.option.InitAddress, ", ")
-
 	if err := t.settle(u, q); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// settle takes over the settings of a URL.
+// settings are those that a URL may have.
+var settings = []string{"tag", "strict", "db", "addr", "socket", "master_set", "sentinel_user", "sentinel_password", "skip_verify"}
+
+// settle takes over the user and the settings of a URL.
 func (t *target) settle(u *url.URL, q url.Values) error {
 	for name := range q {
-		switch name {
-		case "tag", "strict", "addr", "db", "master_set", "sentinel_user", "sentinel_password", "skip_verify":
-		default:
-			return errors.New("redis: the URL has a setting other than tag, strict, addr, db, master_set, " +
-				"sentinel_user, sentinel_password, skip_verify")
+		if !slices.Contains(settings, name) { // which may be a piece of a password, too
+			return fmt.Errorf("redis: the URL has a setting that is none of %s", strings.Join(settings, ", "))
 		}
 	}
 	o := &t.option
@@ -130,7 +95,7 @@ func (t *target) settle(u *url.URL, q url.Values) error {
 		o.Username = u.User.Username()
 		o.Password, _ = u.User.Password()
 		if o.Password == "" && o.Username != "" {
-			return errors.New("redis: the URL has a user without a password: a password alone is :PASSWORD@")
+			return errors.New("redis: the URL has a user and no password: a password alone is written :PASSWORD@")
 		}
 	}
 	o.Sentinel.MasterSet = q.Get("master_set")
@@ -186,17 +151,17 @@ func flag(q url.Values, name string, otherwise bool) (bool, error) {
 }
 
 // address adds the port to a host that has none.
-func address(hostport, port string) (string, error) {
+func address(hostport string) (string, error) {
 	u, err := url.Parse("//" + hostport)
 	if err != nil || u.Host != hostport {
 		return "", errURL
 	}
-	host := u.Hostname()
+	host, port := u.Hostname(), u.Port()
 	if host == "" {
 		host = "localhost"
 	}
-	if u.Port() != "" {
-		port = u.Port()
+	if port == "" {
+		port = "6379"
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -218,15 +183,11 @@ func tagged(tag string) (string, error) {
 // counting makes connections and counts them: a new one may lead to another
 // server than the last.
 func (t *target) counting(dials *atomic.Int64) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	network := "tcp"
-	if t.unix {
-		network = "unix"
-	}
 	return func(ctx context.Context, address string, d *net.Dialer, c *tls.Config) (conn net.Conn, err error) {
 		if c != nil {
-			conn, err = (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, network, address)
+			conn, err = (&tls.Dialer{NetDialer: d, Config: c}).DialContext(ctx, t.network, address)
 		} else {
-			conn, err = d.DialContext(ctx, network, address)
+			conn, err = d.DialContext(ctx, t.network, address)
 		}
 		if err == nil {
 			dials.Add(1)

@@ -18,24 +18,6 @@ local values = redis.call('MGET', unpack(KEYS, 1, keys))
 if values[1] ~= ARGV[1] then return {values[1]} end
 local epochmark = read('<d', values[1], 33)
 
--- throttled is for how long a caller's key stays closed. Its clock is as a
--- bucket's. Of what cannot be read it is not known for how long.
-local function throttled(key, raw)
-  local sound = #raw == 24
-  if sound then
-    local offset, last, ends = read('<ddd', raw)
-    local now = clock + offset
-    if now >= last and now < FOREVER then return ends - now end
-    sound = offset >= 0 and last < FOREVER and ends <= FOREVER and ends >= last
-    if sound then
-      redis.call('SET', key, pack('<ddd', last - clock, last, ends), 'KEEPTTL')
-      return ends - last
-    end
-  end
-  redis.call('SET', key, pack('<ddd', 0, clock, clock + FULL), 'PX', FULL / 1000)
-  return FULL
-end
-
 -- unknown is for how long a window counts as full for what may have been lost.
 local function unknown(b, per)
   local mark = b.mark
@@ -131,17 +113,14 @@ for run = 1, runs do
   local caller, count, hold, record, number, limits
   caller, count, hold, record, number, limits, at = read('<I2I4dI2I4I2', request, at)
   local asks, fit = {}, count
-  local closed = 0
 
   if refused[caller] then
     fit = 0
     at = at + limits * 35
     answer[#answer + 1] = pack('<I4B', 0, 255)
   else
-    if values[caller] then
-      closed = throttled(KEYS[caller], values[caller])
-      if closed > 0 then fit = 0 end
-    end
+    local shut = closed(KEYS[caller], values[caller])
+    if shut > 0 then fit = 0 end
 
     -- Look at every limit: how many of the run have room.
     for i = 1, limits do
@@ -194,8 +173,8 @@ for run = 1, runs do
     local why, parts = 0, {}
     if fit < count then
       refused[caller] = true
-      if closed > 0 then
-        why, parts[1] = 1, pack('<I2Bd', 0, 0, closed)
+      if shut > 0 then
+        why, parts[1] = 1, pack('<I2Bd', 0, 0, shut)
       end
       for i = 1, #asks do
         local a = asks[i]

@@ -22,6 +22,14 @@ local FULL = 120e6         -- for so long what is not known counts as full
 local time = redis.call('TIME')
 local clock = time[1] * 1e6 + time[2]
 
+-- get is what a key holds. A value of another type is none of ours and goes.
+local function get(key)
+  local raw = redis.pcall('GET', key)
+  if type(raw) ~= 'table' then return raw end
+  redis.call('DEL', key)
+  return ''
+end
+
 -- decode reads a bucket and what time it is there. Each bucket has a clock of
 -- its own, which goes on where the server's has stepped back: an offset is added
 -- as soon as that shows. A value that cannot be a bucket is one of which nothing
@@ -116,6 +124,7 @@ local function expire(w, now)
       w.last, w.cost, used = 0, 0, 0
     end
   end
+  if not (used >= 0 and used <= FOREVER) then used = FOREVER end -- damaged: full until it is empty
   w.from, w.live, w.used, w.first = at, live, used, first
   if live <= MOST / 2 then w.coarse = 0 end
 end
@@ -129,7 +138,7 @@ local function full(w, calls, cost)
     local t, c
     t, c, at = read('<dd', log, at)
     lack = lack - c
-    if lack <= 0 then return t + w.per end
+    if lack <= 0 then return math.min(w.last, t) + w.per end
   end
   return w.last + w.per
 end

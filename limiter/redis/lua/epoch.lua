@@ -17,7 +17,7 @@ end
 
 local about = info('server')
 local server = sub((about:match('run_id:(%x+)') or '') .. UNKNOWN, 1, 40)
-local raw = redis.call('GET', KEYS[1])
+local raw = get(KEYS[1])
 local id, before, mark, home = name, ('-'):rep(16), 0, server
 if raw and #raw == 80 then
   id, before, mark, home = read(EPOCH, raw)

@@ -4,12 +4,7 @@
 -- what is used, how many places are held, and whether it counts as full.
 local values = redis.call('MGET', unpack(KEYS))
 local parts = {pack('<d', clock)}
-local closed = 0
-if values[2] and #values[2] == 24 then
-  local offset, last, ends = read('<ddd', values[2])
-  closed = ends - math.max(clock + offset, last)
-end
-parts[2] = pack('<d', closed)
+parts[2] = pack('<d', closed(KEYS[2], values[2]))
 local list = ARGV[1]
 for at = 1, #list, 10 do
   local key, per = read('<I2d', list, at)

@@ -4,7 +4,7 @@ local function lapse(b)
   local kept, n, bound, latest = {}, 0, FOREVER, 0
   for at = 1, #b.places, 20 do
     local t = read('<d', b.places, at + 12)
-    if t > b.now then
+    if t > b.now and t <= FOREVER then
       n = n + 1
       kept[n] = sub(b.places, at, at + 19)
       if t < bound then bound = t end

@@ -2,7 +2,7 @@
 -- ARGV: how many buckets; the permit's name.
 local buckets = tonumber(ARGV[1])
 for i = 1, buckets do
-  local raw = redis.call('GET', KEYS[i])
+  local raw = get(KEYS[i])
   if raw then
     local b = decode(raw)
     local at = find(b, ARGV[2])

@@ -7,7 +7,7 @@ for at = 1, #list, 14 do
   local key, name = read('<I2c12', list, at)
   local b = known[key]
   if not b then
-    b = decode(redis.call('GET', KEYS[key]))
+    b = decode(get(KEYS[key]))
     lapse(b)
     known[key] = b
   end

@@ -38,7 +38,7 @@ for at = 1, #list, 18 do
   local key, per, cost = read('<I2dd', list, at)
   local b = buckets[key]
   if not b then
-    b = decode(redis.call('GET', KEYS[key]))
+    b = decode(get(KEYS[key]))
     buckets[key], most[key] = b, 0
   end
   local w = seek(b, per) or add(b, per)

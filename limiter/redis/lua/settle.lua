@@ -1,6 +1,6 @@
 -- KEYS: a permit's record, then buckets. ARGV: what the call has cost so far in
 -- each of these.
-local raw = redis.call('GET', KEYS[1])
+local raw = get(KEYS[1])
 if not raw then return end
 
 -- takeoff takes a cost off what was counted from an instant on. What that was
@@ -34,7 +34,7 @@ local function lacks(c, total)
 end
 
 local function settle(share, key, total)
-  local b = decode(redis.call('GET', key))
+  local b = decode(get(key))
   for _, c in ipairs(share) do -- what was empty has been forgotten
     if c.per > 0 and lacks(c, total) > 0 and not seek(b, c.per) then add(b, c.per) end
   end
@@ -67,19 +67,34 @@ local function settle(share, key, total)
   save(key, b)
 end
 
-local parts, at = {}, 1
-while at <= #raw do
-  local share, name, n = {}, nil, nil
-  name, share.granted, share.since, n, at = read('<c22ddI2', raw, at)
-  for i = 1, n do
-    local c = {}
-    c.per, c.calls, c.first, c.later, at = read('<dddd', raw, at)
-    share[i] = c
+-- shares reads a record. One that cannot be read settles nothing.
+local function shares()
+  local all, at = {}, 1
+  while at <= #raw do
+    local share, n = {}, nil
+    share.name, share.granted, share.since, n, at = read('<c22ddI2', raw, at)
+    if n == 0 then error('a share of nothing') end
+    for i = 1, n do
+      local c = {}
+      c.per, c.calls, c.first, c.later, at = read('<dddd', raw, at)
+      share[i] = c
+    end
+    all[#all + 1] = share
   end
+  return all
+end
+
+local sound, all = pcall(shares)
+if not sound then
+  redis.call('DEL', KEYS[1])
+  return
+end
+local parts = {}
+for _, share in ipairs(all) do
   for i = 2, #KEYS do
-    if sub(KEYS[i], -22) == name then settle(share, KEYS[i], tonumber(ARGV[i - 1])) end
+    if sub(KEYS[i], -22) == share.name then settle(share, KEYS[i], tonumber(ARGV[i - 1])) end
   end
-  parts[#parts + 1] = pack('<c22ddI2', name, share.granted, share.since, n)
+  parts[#parts + 1] = pack('<c22ddI2', share.name, share.granted, share.since, #share)
   for _, c in ipairs(share) do parts[#parts + 1] = pack('<dddd', c.per, c.calls, c.first, c.later) end
 end
 redis.call('SET', KEYS[1], concat(parts), 'KEEPTTL')

@@ -1,12 +1,6 @@
 -- KEYS: a caller's throttle. ARGV: for how many microseconds.
-local raw = redis.call('GET', KEYS[1])
-local offset, now, ends = 0, clock, 0
-if raw and #raw == 24 then
-  local last
-  offset, last, ends = read('<ddd', raw)
-  now = clock + offset
-  if now < last then offset, now = last - clock, last end
-  if not (offset >= 0 and now < FOREVER and ends <= FOREVER) then offset, now, ends = 0, clock, 0 end
+local raw = get(KEYS[1])
+local left = tonumber(ARGV[1])
+if closed(KEYS[1], raw) < left then
+  redis.call('SET', KEYS[1], pack('<ddd', 0, clock, math.min(clock + left, FOREVER)), 'PX', math.ceil(left / 1000) + 1)
 end
-ends = math.max(ends, math.min(now + tonumber(ARGV[1]), FOREVER))
-redis.call('SET', KEYS[1], pack('<ddd', offset, now, ends), 'PX', math.ceil((ends - now) / 1000) + 1)
