@@ -129,6 +129,7 @@ func TestArrows(t *testing.T) {
 		"limiter":           {},
 		"limiter/memory":    {"limiter"},
 		"limiter/sqlite":    {"limiter", others},
+		"limiter/redis":     {"limiter", others},
 		"limiter/slothttp":  {"limiter"},
 		"dialect":           {},
 		"budget":            {"dialect"},
