@@ -130,6 +130,7 @@ func TestArrows(t *testing.T) {
 		"limiter/memory":    {"limiter"},
 		"limiter/sqlite":    {"limiter", others},
 		"limiter/redis":     {"limiter", others},
+		"limiter/postgres":  {"limiter", others},
 		"limiter/slothttp":  {"limiter"},
 		"dialect":           {},
 		"budget":            {"dialect"},
