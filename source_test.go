@@ -128,6 +128,7 @@ func TestArrows(t *testing.T) {
 	may := map[string][]string{
 		"limiter":           {},
 		"limiter/memory":    {"limiter"},
+		"limiter/sqlite":    {"limiter", others},
 		"dialect":           {},
 		"budget":            {"dialect"},
 		"budget/file":       {"budget", "dialect", "github.com/gofrs/flock", "golang.org/x/sys/unix"},
