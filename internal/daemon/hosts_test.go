@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/stub"
 )
 
@@ -27,10 +30,10 @@ const hosts = 3
 // What the hosts' requests have to fit.
 const (
 	windowCalls = 30
-	windowPer   = 3 * time.Second
+	windowPer   = 2 * time.Second
 	// A busy machine is late, which is no fault of a limiter: windows are kept
 	// a good deal longer than the provider's.
-	windowSlack = 600 * time.Millisecond
+	windowSlack = 500 * time.Millisecond
 )
 
 // A fleet is daemons in this process in front of one stand-in provider.
@@ -41,7 +44,7 @@ type fleet struct {
 	answers  sync.Map // status to *atomic.Int64
 }
 
-// newFleet starts daemons whose limiter is at an address.
+// newFleet starts daemons with a limiter.
 func newFleet(t *testing.T, limiter string, s stub.Config, limits string) *fleet {
 	t.Helper()
 	provider, err := stub.New(s)
@@ -173,14 +176,15 @@ func (f *fleet) arrivals() (at []time.Time) {
 var limitsOfThree = fmt.Sprintf("{windows: [{calls: %d, perMs: %d, slackMs: %d}], pacing: burst, maxConcurrent: 12}",
 	windowCalls, windowPer.Milliseconds(), windowSlack.Milliseconds())
 
-// Three hosts on one limiter keep one limit together: L-27, L-80, CC-26.
-func testTogether(t *testing.T, limiter string) {
+// Three hosts on one limiter keep one limit together: L-27, CC-26. tell is whether
+// they can tell each other that they are there.
+func testTogether(t *testing.T, limiter string, tell bool) {
 	f := newFleet(t, "{url: "+limiter+"}", stub.Config{
 		Meters: []stub.Meter{{Kind: stub.Rolling, Limit: windowCalls, Per: windowPer}}, Concurrent: 12,
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	f.load(ctx, t, 8)
 	c := f.provider.Counts()
@@ -194,12 +198,119 @@ func testTogether(t *testing.T, limiter string) {
 	for i := range hosts {
 		s := f.status(t, i)
 		b, _ := json.Marshal(s.Limiter)
-		if s.Limiter.State != "ok" || s.Limiter.Hosts != hosts || len(s.Callers) != 1 || s.Callers[0].Sent60s == 0 {
+		if s.Limiter.State != "ok" || tell && s.Limiter.Hosts != hosts || len(s.Callers) != 1 || s.Callers[0].Sent60s == 0 {
 			t.Errorf("host %d: %s, %+v", i, b, s.Callers)
 		}
 	}
 }
 
 func TestTogetherInAFile(t *testing.T) {
-	testTogether(t, "sqlite:"+filepath.Join(t.TempDir(), "limits.db"))
+	testTogether(t, "sqlite:"+filepath.Join(t.TempDir(), "limits.db"), true)
+}
+
+func TestTogetherOverTheWire(t *testing.T) {
+	w := newWire(t)
+	testTogether(t, w.url, false)
+}
+
+// A wire is a limiter in memory behind the wire, which can be killed.
+type wire struct {
+	t       *testing.T
+	handler http.Handler
+	at, url string
+	server  *http.Server
+}
+
+func newWire(t *testing.T) *wire {
+	w := &wire{t: t, handler: &slothttp.Handler{Limiter: memory.New()}, at: "127.0.0.1:0"}
+	w.start()
+	w.url = "http://" + w.at
+	t.Cleanup(w.kill)
+	return w
+}
+
+func (w *wire) start() {
+	w.t.Helper()
+	l, err := net.Listen("tcp", w.at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.at = l.Addr().String()
+	w.server = &http.Server{Handler: w.handler}
+	go w.server.Serve(l)
+}
+
+func (w *wire) kill() { w.server.Close() }
+
+// A limiter that is killed under load and comes back lets no more through than
+// its hosts' shares beside what was let through before; nobody hangs, and in
+// the end all places are free.
+func testOutage(t *testing.T, limiter string, kill, restart func()) {
+	f := newFleet(t, fmt.Sprintf("{url: %s, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
+		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
+	}, limitsOfThree)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var down, up, back time.Time
+	var outage sync.WaitGroup
+	outage.Go(func() {
+		defer cancel()
+		time.Sleep(windowPer + windowSlack)
+		down = time.Now()
+		kill()
+		time.Sleep(2 * (windowPer + windowSlack))
+		for i := range hosts {
+			if s := f.status(t, i).Limiter; s.State != "away" || len(s.Warnings) == 0 {
+				t.Errorf("host %d: with the limiter killed its state is %+v", i, s)
+			}
+		}
+		restart()
+		up = time.Now()
+		for i := range hosts {
+			await(t, 30*time.Second, func() bool { return f.status(t, i).Limiter.State == "ok" })
+		}
+		back = time.Now()
+		time.Sleep(windowPer + 2*(windowPer+windowSlack))
+	})
+	f.load(ctx, t, 8)
+	outage.Wait()
+	t.Logf("back %v after it was there", back.Sub(up).Round(time.Millisecond))
+	at := f.arrivals()
+	alone := hosts * (windowCalls * 3 / 10)
+	for _, span := range []struct {
+		what     string
+		from, to time.Time
+		most     int
+	}{
+		{"before", time.Time{}, down, windowCalls},
+		{"meanwhile", down, back, windowCalls + alone},
+		{"alone", down.Add(windowPer), up, alone},
+		{"afterwards", back.Add(windowPer), time.Now(), windowCalls},
+	} {
+		n := busiest(at, windowPer, span.from, span.to)
+		t.Logf("%s: %d in %v, %d at most", span.what, n, windowPer, span.most)
+		if n > span.most {
+			t.Errorf("%s: %d in %v", span.what, n, windowPer)
+		}
+		if n == 0 {
+			t.Errorf("%s: nothing was sent", span.what)
+		}
+	}
+	if live := f.provider.Counts().PeakLive; live > 12+hosts*3 {
+		t.Errorf("%d at once", live)
+	}
+}
+
+func await(t *testing.T, most time.Duration, ready func() bool) {
+	t.Helper()
+	for began := time.Now(); !ready(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > most {
+			t.Fatalf("not after %v", most)
+		}
+	}
+}
+
+func TestOutageOfTheWire(t *testing.T) {
+	w := newWire(t)
+	testOutage(t, w.url, w.kill, w.start)
 }

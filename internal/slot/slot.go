@@ -14,6 +14,7 @@ import (
 	"github.com/paceline-proxy/paceline/internal/slot/address"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
 )
 
@@ -46,6 +47,8 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 			return nil, err
 		}
 		return opened(sqlite.Open(ctx, path, sqlite.Options{Durable: durable}))
+	case "http", "https", "unix":
+		return opened(slothttp.Dial(ctx, at, slothttp.Options{Secret: o.Secret}))
 	default:
 		return nil, fmt.Errorf("this build has no limiter for %s: addresses", scheme)
 	}
