@@ -66,7 +66,7 @@ func TestStoredBucketsAreSmall(t *testing.T) {
 func TestDamageIsFound(t *testing.T) {
 	raw := samples()[3].encode()
 	for i := range raw {
-		for _, bad := range [][]byte{raw[:i], slices.Concat(raw[:i], []byte{raw[i] ^ 1 << (i % 8)}, raw[i+1:])} {
+		for _, bad := range [][]byte{raw[:i], slices.Concat(raw[:i], []byte{raw[i] ^ 1<<(i%8)}, raw[i+1:])} {
 			if err := new(bucket).decode(bad); !errors.Is(err, errDamaged) {
 				t.Fatalf("at %d: %v", i, err)
 			}

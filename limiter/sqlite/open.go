@@ -62,6 +62,10 @@ func (l *Limiter) reopen(ctx context.Context) (err error) {
 	return l.prepare()
 }
 
+// leastSize is the size of the smallest page. What is smaller SQLite may take for
+// nothing, and write over it.
+const leastSize = 512
+
 // ready sees to it that there is a file, and says which.
 func ready(path string) (os.FileInfo, error) {
 	making.Lock()
@@ -89,6 +93,8 @@ func ready(path string) (os.FileInfo, error) {
 		return nil, errors.New("it is a directory: name a file in it")
 	case !is.Mode().IsRegular():
 		return nil, errors.New("it is no regular file: name one, or one that does not exist yet")
+	case is.Size() > 0 && is.Size() < leastSize:
+		return nil, errors.New("it is no database: name another file, or move it away")
 	}
 	return is, nil
 }
