@@ -107,7 +107,7 @@ func (l *Limiter) alive(ctx context.Context) error {
 // some ten microseconds.
 const (
 	shortPause = 20 * time.Microsecond
-	longPause  = 2 * time.Millisecond
+	longPause  = 500 * time.Microsecond
 )
 
 // patiently tries until the file is not locked, the context has ended, or the
