@@ -141,6 +141,8 @@ func TestArrows(t *testing.T) {
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
 		"internal/home":    {others},
+		"internal/modules": {"internal/config", "internal/spelling", "limiter/slothttp",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/config":  {"internal/spelling", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/proxy": {"internal/config", "internal/spelling",

@@ -198,6 +198,9 @@ func (c *Client) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
 		err = c.ask(ctx, "close", struct{}{}, nil)
+		if e, ok := errors.AsType[*Error](err); ok && e.Retryable && e.Code == "" {
+			err = nil // it is not there any more
+		}
 	}
 	c.at.Load().leave()
 	if c.options.Closed != nil {
