@@ -128,6 +128,7 @@ func TestArrows(t *testing.T) {
 	may := map[string][]string{
 		"limiter":           {},
 		"limiter/memory":    {"limiter"},
+		"limiter/sqlite":    {"limiter", others},
 		"limiter/slothttp":  {"limiter"},
 		"dialect":           {},
 		"budget":            {"dialect"},
