@@ -144,6 +144,8 @@ func TestArrows(t *testing.T) {
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
 		"internal/home":    {others},
+		"internal/modules": {"internal/config", "internal/spelling", "limiter/slothttp",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/reach":   {"limiter", "limiter/memory"},
 		// How an address is written is known without what it leads to.
