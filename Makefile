@@ -15,9 +15,10 @@ help: ## list the targets
 .PHONY: test
 # What clients tests is a program that it builds, which go test's cache does not
 # know of.
-test: ## vet and test every module, with the race detector
-	@for m in $(MODULES); do echo "== $$m"; \
-	  (cd $$m && go vet ./... && go test -race $$([ $$m = clients ] && echo -count=1) ./...) || exit 1; done
+test: ## vet and test every module, with the race detector, beside servers
+	@tools/servers install
+	@tools/servers run bash -c 'for m in $(MODULES); do echo "== $$m"; \
+	  (cd $$m && go vet ./... && go test -race $$([ $$m = clients ] && echo -count=1) ./...) || exit 1; done'
 
 .PHONY: test-agents
 test-agents: ## run Claude Code and Codex over the proxy; npm installs them, 900 MB

@@ -25,8 +25,8 @@ const (
 )
 
 // uncover holds an answer back while a refusal may hide in its beginning: of a
-// stream until its first event or sign of life, of a document for its first few
-// kilobytes. Answers of other kinds, or of no interest, are left alone.
+// stream until its first event, line or sign of life, of a document for its
+// first few kilobytes. Answers of other kinds, or of no interest, are left alone.
 func (a *attempt) uncover(h dialect.Head) {
 	c := a.call
 	if h.Status != http.StatusOK || c.kind != dialect.Inference || !c.entry.Mode.enforced() || a.res.Body == http.NoBody {
@@ -46,6 +46,11 @@ func (a *attempt) uncover(h dialect.Head) {
 			defer z.stop()
 			enough = func(piece []byte) bool { z.write(piece); return found.shown }
 		}
+	case "application/x-ndjson":
+		if h.Header.Get("Content-Encoding") != "" {
+			return
+		}
+		most, enough = heldEvents, func(piece []byte) bool { return bytes.IndexByte(piece, '\n') >= 0 }
 	default:
 		return
 	}
@@ -83,7 +88,7 @@ func (a *attempt) hear() {
 
 // preliminary are the events that only announce an answer.
 var preliminary = [][]byte{
-	[]byte(`"message_start"`), // Anthropic
+	[]byte(`"message_start"`), []byte(`"message-start"`), // Anthropic, Cohere
 	[]byte(`"response.created"`), []byte(`"response.in_progress"`), []byte(`"response.queued"`),
 }
 

@@ -75,6 +75,11 @@ func TestRefusalInsideA200(t *testing.T) {
 			ofKind("text/event-stream", "data: {\"type\":\"response.created\",\"response\":{\"error\":null}}\n\n"+hiddenEvent),
 			ofKind("text/event-stream", answerEvents),
 		},
+		"the first line": {ofKind("application/x-ndjson", hidden+"\n"), ofKind("application/x-ndjson", `{"message":{"content":"an error"}}`+"\n")},
+		"behind message-start": {
+			ofKind("text/event-stream", "event: message-start\ndata: {\"type\":\"message-start\"}\n\n"+hiddenEvent),
+			ofKind("text/event-stream", answerEvents),
+		},
 		"a compressed event": {ofKind("text/event-stream", hiddenEvent, "gzip"), ofKind("text/event-stream", answerEvents)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +125,7 @@ func TestAnswersPass(t *testing.T) {
 		"a comment, then a late": {"text/event-stream", ": alive\n\n" + hiddenEvent},
 		"a ping, then a late":    {"text/event-stream", "event: ping\ndata: {\"type\": \"ping\"}\n\n" + hiddenEvent},
 		"an event, then a late":  {"text/event-stream", answerEvents[:strings.Index(answerEvents, "\n\n")+2] + hiddenEvent},
+		"a line, then a late":    {"application/x-ndjson", `{"message":{"content":"so"}}` + "\n" + hidden + "\n"},
 		"another kind":           {"application/vnd.amazon.eventstream", hidden},
 		"nothing":                {"application/json", ""},
 		"no document":            {"application/json", "error: \xff\xfe not JSON"},

@@ -253,22 +253,6 @@ func TestSlope(t *testing.T) {
 	})
 }
 
-// huggingface/lighteval#608: 200 jobs at once against 500 requests and 30,000
-// tokens a minute, which the provider tells, are all done.
-func TestManyJobsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := stub.Config{Meters: []stub.Meter{{Kind: stub.Bucket, Limit: 500, Per: time.Minute}}, Headers: stub.HeadersOpenAI, Service: 2 * sec}
-		r := newRig(t, c, paceline.Provider{Dialect: "openai"})
-		start := time.Now()
-		for _, a := range r.together(200) {
-			a.want(t, 200)
-		}
-		if took := time.Since(start); took > 15*sec || r.stub.Counts().Refused > 0 {
-			t.Errorf("took %v with %d refusals", took, r.stub.Counts().Refused)
-		}
-	})
-}
-
 // vllm-project/aibrix#2452: a few server errors at once cut no limit.
 func TestServerErrorsCutNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestRefusalsOfEachProvider(t *testing.T) {
 		for _, w := range ways[s.apis[0]] {
 			u := newUpstream(t, stub.Config{
 				Meters:   []stub.Meter{{Kind: stub.Rolling, Limit: 1, Per: window}},
-				Refusals: w.manner, RetryAfter: w.tells,
+				Refusals: stub.Refusals(w.manner), RetryAfter: w.tells,
 			})
 			met = append(met, u)
 			fmt.Fprintf(&config, "  %s:\n    baseURL: %s\n    dialect: %s\n    %s\n", w.name(), u.url, w.dialect, exact)

@@ -101,7 +101,7 @@ func (f *fault) object(o map[string]any, depth int) {
 
 func (f *fault) field(name string, v any, depth int) {
 	switch name {
-	case "error", "errors", "details", "detail", "metadata", "response", "fault":
+	case "error", "errors", "details", "detail", "metadata", "response", "fault", "delta":
 		f.inside(v, depth+1)
 		if s, ok := v.(string); ok {
 			if !strings.Contains(s, " ") {

@@ -89,6 +89,10 @@ func refuses(o map[string]any) bool {
 			if s, ok := v.(string); ok && s != "" {
 				return false
 			}
+		case "delta":
+			// The end of a stream of Cohere's, which says why.
+			d, _ := v.(map[string]any)
+			refused = refused || d["finish_reason"] == "ERROR" && !empty(d["error"], 0)
 		case "errors":
 			refused = refused || o["success"] == false && !empty(v, 0) || rateLimited(v)
 		case "message":
@@ -140,7 +144,7 @@ func brokenOff(choices any) bool {
 func preamble(name string, o map[string]any) bool {
 	kind, _ := o["type"].(string)
 	switch cmp.Or(kind, name) {
-	case "ping", "keepalive", "response.created", "response.queued", "response.in_progress", "message_start":
+	case "ping", "keepalive", "response.created", "response.queued", "response.in_progress", "message_start", "message-start":
 		return true
 	}
 	return len(o) == 0

@@ -180,7 +180,7 @@ func vague(code string, v verdict, status int) bool {
 
 // Words that decide where there is no code. Text never decides a billing.
 var (
-	busyWords = []string{"overloaded", "server busy", "at capacity", "over capacity", "maximum pending requests"}
+	busyWords = []string{"overloaded", "server busy", "at capacity", "over capacity", "maximum pending requests", "queue is full", "queue full"}
 	rateWords = []string{"rate limit", "rate-limit", "ratelimit", "too many requests", "quota exceeded for"}
 )
 

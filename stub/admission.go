@@ -130,7 +130,7 @@ func (s *Stub) meter(v *verdict, a ask) {
 	if len(s.meters) > 0 {
 		limit = s.meters[0].budget(now).limit
 	}
-	v.refuseAs(cmp.Or(s.config.Refusals, s.config.Headers), limit)
+	v.refuseAs(cmp.Or(s.config.Refusals, Refusals(s.config.Headers)), limit)
 }
 
 // fits says whether every meter would admit a request, and which unit would

@@ -27,10 +27,15 @@ type api struct {
 	whole func(reply) any
 	// start, delta and finish are the events of a streamed answer, and ping is
 	// one that says nothing, a comment where it is empty. An API without delta
-	// does not stream.
+	// does not stream. nil: there are none.
 	start, finish func(reply) []event
 	delta         func(r reply, piece int) event
 	ping          event
+	// streams is true where answers are streamed unless a body says otherwise,
+	// model what the path names.
+	streams bool
+	model   string
+	framing framing // of streams
 }
 
 // A reply is what an answer says.
@@ -50,9 +55,9 @@ func (r reply) text() string {
 	return text
 }
 
-// An event is one server-sent event: its name, where the API names events,
-// and its data, which is JSON unless it is a string. Without data it is a
-// comment.
+// An event is a piece of a stream: its name, where the API names events, and its
+// data, which is JSON unless it is a string. Without data it is a comment, where
+// the stream can have one.
 type event struct {
 	name string
 	data any
@@ -100,12 +105,14 @@ func (s *Stub) answer(w http.ResponseWriter, r *http.Request, api api, ask ask, 
 // what ends a stream at its end, each event flushed by itself.
 func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text reply, v verdict) bool {
 	s.headBudgets(w.Header(), v, onStreams)
-	w.Header().Set("Cache-Control", "no-cache")
-	head(w, http.StatusOK, "text/event-stream")
+	out := api.begin(w)
 	flush(w)
-	start := api.start(text)
-	for _, e := range start {
-		send(w, e)
+	start := 0
+	if api.start != nil {
+		for _, e := range api.start(text) {
+			out.write(e)
+			start++
+		}
 	}
 	pieces := deltas
 	if v.fault == FaultCut || v.fault == FaultLateError {
@@ -120,22 +127,24 @@ func (s *Stub) stream(w http.ResponseWriter, r *http.Request, api api, text repl
 			if !sleepUntil(r.Context(), said) {
 				return false
 			}
-			send(w, api.ping)
+			out.write(api.ping)
 		}
 		if !sleepUntil(r.Context(), at) {
 			return false
 		}
 		said = at
-		send(w, api.delta(text, i))
+		out.write(api.delta(text, i))
 	}
 	switch v.fault {
 	case FaultCut:
 	case FaultLateError:
-		send(w, api.failed(statusOverloaded, overloaded, len(start)+pieces))
+		out.write(api.failed(statusOverloaded, overloaded, start+pieces))
+		out.end()
 	default:
 		for _, e := range api.finish(text) {
-			send(w, e)
+			out.write(e)
 		}
+		out.end()
 	}
 	return true
 }
@@ -148,9 +157,9 @@ func (s *Stub) failInside(w http.ResponseWriter, api api, ask ask, v verdict) {
 		respond(w, http.StatusOK, encode(api.failure(statusOverloaded, overloaded)))
 		return
 	}
-	w.Header().Set("Cache-Control", "no-cache")
-	head(w, http.StatusOK, "text/event-stream")
-	send(w, api.failed(statusOverloaded, overloaded, 0))
+	out := api.begin(w)
+	out.write(api.failed(statusOverloaded, overloaded, 0))
+	out.end()
 }
 
 // refuse answers a request that is not served.
@@ -184,7 +193,7 @@ func (s *Stub) models(w http.ResponseWriter, r *http.Request, _ api) {
 
 // countTokens says what the input of a message would cost.
 func (s *Stub) countTokens(w http.ResponseWriter, r *http.Request, api api) {
-	ask, err := readAsk(r, false)
+	ask, err := readAsk(r, api, false)
 	if err != nil {
 		fail(w, api, http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
 		return
@@ -218,23 +227,6 @@ func head(w http.ResponseWriter, status int, contentType string) {
 		h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	w.WriteHeader(status)
-}
-
-func send(w http.ResponseWriter, e event) {
-	var out []byte
-	if e.name != "" {
-		out = append(out, "event: "+e.name+"\n"...)
-	}
-	switch data := e.data.(type) {
-	case nil:
-		out = append(out, ": ping"...)
-	case string:
-		out = append(out, "data: "+data...)
-	default:
-		out = append(append(out, "data: "...), encode(data)...)
-	}
-	w.Write(append(out, "\n\n"...))
-	flush(w)
 }
 
 // flush is a wish: a writer that cannot flush sends when it likes.

@@ -3,6 +3,7 @@ package stub_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/stub"
 )
 
@@ -256,5 +258,99 @@ func TestNoWebSocket(t *testing.T) {
 	resp, err := mustStub(t, stub.Config{}).RoundTrip(r)
 	if err != nil || resp.StatusCode != http.StatusUpgradeRequired {
 		t.Error(resp, err)
+	}
+}
+
+// The own APIs of Gemini, Cohere and Ollama: paths, shapes and streams, and what
+// paceline reads in them.
+func TestOtherAPIs(t *testing.T) {
+	const (
+		gemini = "http://stub.test/v1beta/models/gemini-x:generateContent"
+		stream = "http://stub.test/v1beta/models/gemini-x:streamGenerateContent"
+		cohere = "http://stub.test/v2/chat"
+		ollama = "http://stub.test/api/chat"
+	)
+	for _, test := range []struct {
+		url, body   string
+		contentType string
+		parts       int      // in how many pieces it comes
+		want        []string // in the answer
+	}{
+		{gemini, `{"contents":[]}`, "application/json", 1, []string{`"text":"This is generation 1."`, `"modelVersion":"gemini-x"`, `"finishReason":"STOP"`}},
+		{stream, `{"contents":[]}`, "application/json", 7, []string{`[{"candidates"`, "},\r\n{", `"text":"generation "`, `"totalTokenCount":16`, "}]"}},
+		{stream + "?alt=sse", `{"contents":[]}`, "text/event-stream", 6, []string{"data: {", `"text":"generation "`, `"finishReason":"STOP"`}},
+		{cohere, `{"model":"c"}`, "application/json", 1, []string{`"text":"This is generation 1."`, `"finish_reason":"COMPLETE"`}},
+		{cohere, `{"model":"c","stream":true}`, "text/event-stream", 9, []string{"event: message-start\n", "event: content-delta\n", `"finish_reason":"COMPLETE"`}},
+		{ollama, `{"model":"o","stream":false}`, "application/json", 1, []string{`"content":"This is generation 1."`, `"model":"o"`, `"done":true`}},
+		{ollama, `{"model":"o"}`, "application/x-ndjson", 7, []string{`"content":"generation "`, `"done":false`, "\n"}},
+	} {
+		t.Run(test.url+" "+test.body, func(t *testing.T) {
+			s := mustStub(t, stub.Config{})
+			resp, err := s.RoundTrip(request(t.Context(), test.url, test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			meter := dialect.MeterOf(resp.StatusCode, resp.Header)
+			text, err := io.ReadAll(resp.Body)
+			meter.Write(text)
+			if err != nil || resp.Header.Get("Content-Type") != test.contentType {
+				t.Error(err, resp.Header)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("no %q in %s", want, text)
+				}
+			}
+			if n := strings.Count(string(text), `"role"`); strings.Contains(test.url, "gemini") && test.parts > 1 && n != 6 {
+				t.Errorf("%d parts: %s", n, text)
+			}
+			in := (len(test.body) + 3) / 4
+			if u, told := meter.Usage(); !told || u.Input != in || u.Output != 12 {
+				t.Errorf("read as %+v, want %d and 12", u, in)
+			}
+			if c := s.Counts(); c.Admitted != 1 {
+				t.Errorf("counted %+v", c)
+			}
+		})
+	}
+	for _, url := range []string{"http://stub.test/v1beta/models/gemini-x:countTokens", "http://stub.test/v1beta/models/gemini-x", "http://stub.test/v2/embed"} {
+		if resp, _ := post(t, mustStub(t, stub.Config{}), url, "{}"); resp.StatusCode != 404 {
+			t.Errorf("%s: %d", url, resp.StatusCode)
+		}
+	}
+}
+
+// An error that hides in a 200 of theirs is found, at once or in mid-stream, and
+// a stream that is cut has no end.
+func TestFaultsOfOtherAPIs(t *testing.T) {
+	for url, body := range map[string]string{
+		"http://stub.test/v1beta/models/g:generateContent":               "{}",
+		"http://stub.test/v1beta/models/g:streamGenerateContent":         "{}",
+		"http://stub.test/v1beta/models/g:streamGenerateContent?alt=sse": "{}",
+		"http://stub.test/v2/chat":                                       `{"stream":true}`,
+		"http://stub.test/api/chat":                                      "{}",
+	} {
+		for _, kind := range []stub.FaultKind{stub.FaultError, stub.FaultLateError, stub.FaultCut} {
+			s := mustStub(t, stub.Config{Faults: stub.Faults{{Kind: kind}}})
+			resp, err := s.RoundTrip(request(t.Context(), url, body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if cut := err != nil; cut != (kind == stub.FaultCut) {
+				t.Errorf("%s, %s: %v", url, kind, err)
+			}
+			if says := strings.Contains(string(text), "Overloaded"); says != (kind != stub.FaultCut) {
+				t.Errorf("%s, %s: %s", url, kind, text)
+			}
+			if kind == stub.FaultError {
+				r := dialect.Generic.ReadHead(dialect.Head{Status: 200, Header: resp.Header}, text)
+				if r.Class != dialect.Overloaded {
+					t.Errorf("%s: %s in %s", url, r.Class, text)
+				}
+			}
+		}
 	}
 }

@@ -60,7 +60,7 @@ type Config struct {
 	// Refusals is whose way of refusing a meter has: status, body and whether
 	// there is a Retry-After. Empty means that of Headers; where it has none of
 	// its own, the API's.
-	Refusals Headers
+	Refusals Refusals
 
 	// HeadersAt is the instant the budget headers speak of. Empty means
 	// [AtAdmission].
@@ -132,7 +132,7 @@ func (c Config) validate() error {
 	}
 	add("charge", known(c.Charge, charges))
 	add("headers", known(c.Headers, headersWords))
-	add("refusals", known(c.Refusals, headersWords))
+	add("refusals", known(c.Refusals, refusalsWords))
 	add("headers-at", known(c.HeadersAt, headersAts))
 	for i, f := range c.Faults {
 		add(fmt.Sprintf("fault %d", i+1), f.validate())

@@ -95,3 +95,39 @@ func TestDialectsReadWhatIsTold(t *testing.T) {
 		})
 	}
 }
+
+// The ways of refusing that are no provider's are read as what they are, in any
+// dialect.
+func TestWaysOfRefusing(t *testing.T) {
+	for way, want := range map[stub.Refusals]struct {
+		status int
+		class  dialect.Class
+	}{
+		stub.RefusalsTooLarge:   {413, dialect.RateLimited},
+		stub.RefusalsQueueFull:  {503, dialect.Overloaded},
+		stub.RefusalsTGI:        {429, dialect.Overloaded},
+		stub.RefusalsOverloaded: {529, dialect.Overloaded},
+	} {
+		for _, url := range []string{chat, messages} {
+			s := mustStub(t, stub.Config{Meters: []stub.Meter{{Kind: stub.Rolling, Limit: 1}}, Headers: stub.HeadersOpenAI, Refusals: way})
+			post(t, s, url, `{}`)
+			resp, body := post(t, s, url, `{}`)
+			for _, d := range []*dialect.Dialect{dialect.Generic, dialect.OpenAI, dialect.Anthropic, dialect.VLLM} {
+				r := d.Read(dialect.Head{Status: resp.StatusCode, Header: resp.Header}, []byte(body))
+				if resp.StatusCode != want.status || r.Class != want.class || r.TooLarge != (want.status == 413) {
+					t.Errorf("%s in %s: %d is %+v: %s", way, d.Name, resp.StatusCode, r, body)
+				}
+			}
+			if c := s.Counts(); c.Refused != 1 || resp.Header.Get("Retry-After") != "" {
+				t.Errorf("%s: %+v, %v", way, c, resp.Header)
+			}
+		}
+		var flag stub.Refusals
+		if err := flag.Set(string(way)); err != nil || flag != way {
+			t.Errorf("%s: %q, %v", way, flag, err)
+		}
+	}
+	if _, err := stub.New(stub.Config{Headers: stub.Headers(stub.RefusalsTooLarge)}); err == nil {
+		t.Error("a way of refusing is taken for headers")
+	}
+}

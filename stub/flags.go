@@ -69,6 +69,17 @@ const (
 	HeadersVertex       Headers = "vertex"     // tells nothing; refuses as it does
 )
 
+// Refusals is a way of refusing: any of the [Headers], for that provider's, or
+// one of those that several have.
+type Refusals string
+
+const (
+	RefusalsTooLarge   Refusals = "too-large"  // 413: no wait would make the request fit
+	RefusalsQueueFull  Refusals = "queue-full" // 503 of a server that queues only so many
+	RefusalsTGI        Refusals = "tgi"        // 429 of a text server that is full
+	RefusalsOverloaded Refusals = "overloaded" // 529, whoever asks
+)
+
 // HeadersAt is the instant whose budget the headers tell. The two differ when
 // a generation takes time before its head and others are admitted meanwhile.
 type HeadersAt string
@@ -100,8 +111,9 @@ var (
 		HeadersLlamaCpp, HeadersMistral, HeadersNvidia, HeadersOllama, HeadersOpenRouter, HeadersPerplexity, HeadersTogether,
 		HeadersVertex, HeadersXAI,
 	}
-	headersAts = []HeadersAt{AtAdmission, AtHead}
-	faultKinds = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}
+	refusalsWords = append(refusalsOf(headersWords), RefusalsTooLarge, RefusalsQueueFull, RefusalsTGI, RefusalsOverloaded)
+	headersAts    = []HeadersAt{AtAdmission, AtHead}
+	faultKinds    = []FaultKind{FaultReset, FaultCut, FaultSilence, FaultError, FaultLateError, FaultStatus}
 )
 
 // Set reads a kind from text.
@@ -112,6 +124,17 @@ func (r *RetryAfter) Set(text string) error { return setWord(r, text, retryAfter
 
 // Set reads a dialect's name from text.
 func (h *Headers) Set(text string) error { return setWord(h, text, headersWords) }
+
+// Set reads the name of a way of refusing from text.
+func (r *Refusals) Set(text string) error { return setWord(r, text, refusalsWords) }
+
+// refusalsOf are the providers' own ways.
+func refusalsOf(headers []Headers) (rs []Refusals) {
+	for _, h := range headers {
+		rs = append(rs, Refusals(h))
+	}
+	return rs
+}
 
 // Set reads a rule from text.
 func (c *Charge) Set(text string) error { return setWord(c, text, charges) }
@@ -134,6 +157,7 @@ func (h *HeadersAt) Set(text string) error { return setWord(h, text, headersAts)
 func (k MeterKind) String() string  { return string(k) }
 func (r RetryAfter) String() string { return string(r) }
 func (h Headers) String() string    { return string(h) }
+func (r Refusals) String() string   { return string(r) }
 func (h HeadersAt) String() string  { return string(h) }
 
 // Type names the value in a command's help.
@@ -145,8 +169,14 @@ func (r RetryAfter) Type() string { return alternatives(retryAfters, "|") }
 // HeadersWords lists the words for Headers.
 func HeadersWords() string { return alternatives(headersWords, ", ") }
 
+// RefusalsWords lists the words for Refusals that are no provider's.
+func RefusalsWords() string { return alternatives(refusalsWords[len(headersWords):], ", ") }
+
 // Type names the value in a command's help.
 func (h Headers) Type() string { return "PROVIDER" }
+
+// Type names the value in a command's help.
+func (r Refusals) Type() string { return "WHOSE" }
 
 // Type names the value in a command's help.
 func (h HeadersAt) Type() string { return alternatives(headersAts, "|") }
@@ -159,6 +189,9 @@ func (r *RetryAfter) UnmarshalText(text []byte) error { return r.Set(string(text
 
 // UnmarshalText reads a dialect's name from text.
 func (h *Headers) UnmarshalText(text []byte) error { return h.Set(string(text)) }
+
+// UnmarshalText reads the name of a way of refusing from text.
+func (r *Refusals) UnmarshalText(text []byte) error { return r.Set(string(text)) }
 
 // UnmarshalText reads an instant's name from text.
 func (h *HeadersAt) UnmarshalText(text []byte) error { return h.Set(string(text)) }

@@ -42,12 +42,12 @@ func (a ask) tokens() int64 { return (a.bytes + 3) / 4 }
 var ids = maphash.MakeSeed()
 
 // readAsk reads the whole body and keeps its beginning.
-func readAsk(r *http.Request, hashBody bool) (ask, error) {
+func readAsk(r *http.Request, api api, hashBody bool) (ask, error) {
 	kept, err := io.ReadAll(io.LimitReader(r.Body, keptBody))
 	if err != nil {
 		return ask{}, err
 	}
-	a := ask{bytes: int64(len(kept)), inputs: 1}
+	a := ask{bytes: int64(len(kept)), inputs: 1, stream: api.streams, model: api.model}
 	if len(kept) == keptBody {
 		rest, err := io.Copy(io.Discard, io.LimitReader(r.Body, longestBody-keptBody+1))
 		if err != nil {
@@ -88,6 +88,10 @@ func (a *ask) read(body []byte) {
 			options struct {
 				Usage bool `json:"include_usage"`
 			}
+			bounds struct { // Gemini's and Ollama's
+				Max     int `json:"maxOutputTokens"`
+				Predict int `json:"num_predict"`
+			}
 			input  []json.RawMessage
 			format string
 		)
@@ -102,6 +106,8 @@ func (a *ask) read(body []byte) {
 			value = &input
 		case "max_tokens", "max_completion_tokens", "max_output_tokens":
 			value = &a.bound
+		case "generationConfig", "options":
+			value = &bounds
 		case "encoding_format":
 			value = &format
 		}
@@ -109,7 +115,7 @@ func (a *ask) read(body []byte) {
 		if err := fields.Decode(value); err != nil && !errors.As(err, &wrongType) {
 			return
 		}
-		a.bound = min(max(0, a.bound), 1<<30)
+		a.bound = min(max(0, a.bound, bounds.Max, bounds.Predict), 1<<30)
 		a.usage = a.usage || options.Usage
 		a.base64 = a.base64 || format == "base64"
 		// Tokens are one text.

@@ -13,8 +13,10 @@
 //
 // POST /v1/chat/completions, /v1/responses and /v1/messages generate; they are
 // metered, and answer in the shape of their API, as JSON or, where the body
-// says "stream": true, as server-sent events. So is POST /v1/embeddings, which
-// does not stream. POST /v1/messages/count_tokens counts, GET /v1/models lists
+// says "stream": true, as server-sent events. So are POST /v1/embeddings, which
+// does not stream, and the own APIs of Cohere (/v2/chat), Ollama (/api/chat) and
+// Gemini (/v1beta/models/MODEL:generateContent and :streamGenerateContent), which
+// stream as theirs do. POST /v1/messages/count_tokens counts, GET /v1/models lists
 // one model, HEAD / says that somebody is there and GET /_stub answers
 // [Counts]; none of these is metered. The prefix /v1 may be left out.
 // Everything else is 404, in JSON.
@@ -115,6 +117,10 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api = embeddings
 	case "/messages":
 		api = anthropic
+	case "/v2/chat":
+		api = cohere
+	case "/api/chat":
+		api = ollama
 	case "/messages/count_tokens":
 		api, serve = anthropic, s.countTokens
 	case "", "/":
@@ -124,8 +130,12 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/_stub":
 		method, serve = http.MethodGet, s.evidence
 	default:
-		fail(w, api, http.StatusNotFound, "there is nothing at "+r.URL.Path)
-		return
+		of, ok := geminiPath(r)
+		if !ok {
+			fail(w, api, http.StatusNotFound, "there is nothing at "+r.URL.Path)
+			return
+		}
+		api = of
 	}
 	if r.Header.Get("Upgrade") != "" {
 		w.Header().Set("Upgrade", "HTTP/1.1")
@@ -143,7 +153,7 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // generate is the life of one metered request.
 func (s *Stub) generate(w http.ResponseWriter, r *http.Request, api api) {
 	sent := time.Now()
-	ask, err := readAsk(r, s.config.TrackRepeats)
+	ask, err := readAsk(r, api, s.config.TrackRepeats)
 	switch {
 	case err == nil:
 	case r.Context().Err() != nil:

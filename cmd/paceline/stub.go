@@ -19,9 +19,10 @@ func newStub() *cobra.Command {
 		Use:   "stub",
 		Short: "Run a stand-in provider with real limits",
 		Long: `Run a stand-in for a model provider on this machine. It answers chat completions,
-responses, messages and embeddings, streamed or not, and refuses, tells waits
-and breaks the way providers do. Use it to try a client, an SDK's retries or
-paceline's limits without a key and without spending anything.
+responses, messages and embeddings, streamed or not, and the own APIs of Gemini,
+Cohere and Ollama. It refuses, tells waits and breaks the way providers do. Use
+it to try a client, an SDK's retries or paceline's limits without a key and
+without spending anything.
 
 Without --meter and --limit it admits everything. With --limit alone the meter
 is a rolling window. What a request costs in tokens is guessed from its length,
@@ -34,6 +35,7 @@ time.`,
   paceline stub --limit 60 --headers openai --retry-after ms --fault 503:every=20
   paceline stub --limit 50 --tokens 40000 --charge uncached --headers anthropic
   paceline stub --limit 10 --refusals gemini
+  paceline stub --meter concurrent --limit 4 --refusals queue-full
   paceline stub --limit 60 --headers openai --other 40%/20s
   paceline stub --meter concurrent --limit 4 --service 10s --listen 127.0.0.1:0 --json`,
 		Args: noArgs,

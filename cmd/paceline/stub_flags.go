@@ -38,7 +38,7 @@ func (f *stubFlags) define(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.config.Service, "service", 0, "how long an answer takes")
 	fs.Var(&f.config.RetryAfter, "retry-after", "how a refusal tells its wait")
 	fs.Var(&f.config.Headers, "headers", "whose budget headers to send: "+stub.HeadersWords())
-	fs.Var(&f.config.Refusals, "refusals", "whose way of refusing to have (default that of --headers)")
+	fs.Var(&f.config.Refusals, "refusals", "whose way of refusing to have: a provider as in --headers, or "+stub.RefusalsWords()+" (default that of --headers)")
 	fs.Var(&f.config.HeadersAt, "headers-at", "the instant these headers speak of")
 	fs.BoolVar(&f.config.Penalise, "penalise", false, "count refused requests too")
 	fs.Var(&f.config.Faults, "fault", "what goes wrong with admitted requests: reset, cut, silence, error (in a 200), late-error (in mid-stream) or a status; may be given again")
