@@ -117,7 +117,7 @@ func (g *Gate) arrived(l *line, batch []asked, ds []limiter.Decision, err error)
 		case ds[i].Granted:
 			grant := g.grant(&w.ask, a.plan, ds[i].Permit, now)
 			if w.out || refused >= 0 {
-				go g.free(grant)
+				g.inBackground(func() { g.free(grant) })
 				continue
 			}
 			g.begin(l, w, grant)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,40 @@ func (g *Gate) Settle(grant Grant, costs []limiter.Cost, less bool) {
 func (g *Gate) dispatch(grant Grant) {
 	if e := grant.errand; !e.running {
 		e.running = true
-		go g.run(grant)
+		g.inBackground(func() { g.run(grant) })
+	}
+}
+
+// inBackground does something that Flush waits for. The lock is held.
+func (g *Gate) inBackground(do func()) {
+	g.errands++
+	go func() {
+		do()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.errands--; g.errands == 0 && g.flushed != nil {
+			close(g.flushed)
+			g.flushed = nil
+		}
+	}()
+}
+
+// Flush waits until a shared limiter has been told of all that was released and
+// settled before, once at least.
+func (g *Gate) Flush(ctx context.Context) {
+	g.mu.Lock()
+	if g.errands == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.flushed == nil {
+		g.flushed = make(chan struct{})
+	}
+	flushed := g.flushed
+	g.mu.Unlock()
+	select {
+	case <-flushed:
+	case <-ctx.Done():
 	}
 }
 
@@ -67,7 +101,11 @@ func (g *Gate) run(grant Grant) {
 func (g *Gate) settle(grant Grant, costs []limiter.Cost, less bool) {
 	ctx, cancel := g.briefly()
 	defer cancel()
-	if err := g.limiter.(limiter.Settler).Settle(ctx, grant.Permit, costs); err != nil {
+	err := g.limiter.(limiter.Settler).Settle(ctx, grant.Permit, costs)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return // what it stands for cannot
+	}
+	if err != nil {
 		grant.fail(fmt.Errorf("settling a cost: %w", err))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func TestSettlingInTheBackground(t *testing.T) {
 		grant := enter(t, g, ask("k", tokens))
 		for cost := 101; cost <= 110; cost++ {
 			g.Settle(grant, []limiter.Cost{{Key: "t", Cost: cost}}, false)
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(290 * time.Millisecond)
 		}
 		g.Settle(grant, []limiter.Cost{{Key: "t", Cost: 7}}, true)
 		g.Release(grant, true)
@@ -248,7 +249,8 @@ func TestLapsedPermitsCountHere(t *testing.T) {
 		rest(10 * time.Second)
 		g.Release(third, true)
 		rest(10 * time.Second)
-		if k, o := started["k"], started["other"]; k < 10*time.Second || k > 11*time.Second || o < 20*time.Second || o > 21*time.Second {
+		at := slices.Sorted(maps.Values(started))
+		if len(at) != 2 || at[0].Truncate(time.Second) != 10*time.Second || at[1].Truncate(time.Second) != 20*time.Second {
 			t.Errorf("started %v", started)
 		}
 		g.Release(grants[1], true)

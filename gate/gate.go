@@ -39,8 +39,11 @@ type Gate struct {
 	joined   uint64 // numbers the waiters, for arrivals of one instant
 	roaming  int    // waiters that may go to another line
 	renewals map[time.Duration]*renewal
+	errands  int                 // under way
+	flushed  chan struct{}       // closed when there are none, nil where nobody waits
 	lost     map[string][]string // what permits held that have lapsed too soon
 	losing   atomic.Bool         // there are some
+	fixed    atomic.Bool         // the limiter cannot prolong permits after all
 }
 
 // New returns a gate in front of a limiter.

@@ -12,7 +12,7 @@ import (
 // Renews reports whether the limiter can prolong permits.
 func (g *Gate) Renews() bool {
 	_, ok := g.limiter.(limiter.Renewer)
-	return ok
+	return ok && !g.fixed.Load()
 }
 
 // Throttle closes a caller key in the limiter until a stated wait is over.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,10 +74,12 @@ func (g *Gate) renew(renewer limiter.Renewer, r *renewal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	next := g.lose(r, time.Now())
-	if err == nil {
+	switch {
+	case err == nil:
 		r.renewed, next = at, r.hold/3
-	}
-	if err != nil && !r.failing && r.fault != nil {
+	case errors.Is(err, errors.ErrUnsupported):
+		g.fixed.Store(true)
+	case !r.failing && r.fault != nil:
 		r.fault(fmt.Errorf("renewing permits: %w", err))
 	}
 	if r.failing = err != nil; len(r.permits) > 0 {
