@@ -221,6 +221,9 @@ func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Gr
 		}
 		g.blocked(l, w, b, false, seen.released)
 		next := plan.NotBefore
+		if plan.Look.After(now) {
+			next = sooner(next, plan.Look)
+		}
 		if w.ask.Reread > 0 && plan.Budget != nil {
 			next = sooner(next, now.Add(w.ask.Reread))
 		}
