@@ -76,6 +76,7 @@ type attempt struct {
 	observer *observer                   // of the body, nil for none
 
 	estimated budget.Charge // what was counted for it when it was granted
+	took      budget.Charge // what shows of it in what is left of budgets
 	counted   bool          // what it costs is counted, and can be settled
 	metered   atomic.Int64  // when it is settled next while its answer comes
 }
@@ -276,6 +277,9 @@ func (a *attempt) learn() {
 			Sent: a.grant.At, Booked: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
+		if !a.heard {
+			a.took = l.Took
+		}
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {
 			r.Evidence = a.evidence(s, starts, l)
 		}
