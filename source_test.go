@@ -144,7 +144,7 @@ func TestArrows(t *testing.T) {
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
 		"internal/home": {others},
-		"internal/modules": {"internal/slot/address", "internal/config", "internal/spelling", "limiter/slothttp",
+		"internal/modules": {"internal/config", "internal/slot/address", "internal/spelling", "limiter/slothttp",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/reach":   {"limiter", "limiter/memory"},
