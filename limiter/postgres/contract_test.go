@@ -96,6 +96,7 @@ func contract(t *testing.T, server string, o postgres.Options) {
 	limitertest.Run(t, limitertest.Harness{
 		Open:      func(*testing.T) limiter.Limiter { return l },
 		Tolerance: tolerance,
+		Host:      func(t *testing.T, _ limiter.Limiter) limiter.Limiter { return open(t, server, o) },
 		Reopen: func(t *testing.T, old limiter.Limiter) limiter.Limiter {
 			if old != limiter.Limiter(l) { // the one that other cases still use stays
 				if err := old.(*postgres.Limiter).Close(); err != nil {
@@ -107,7 +108,7 @@ func contract(t *testing.T, server string, o postgres.Options) {
 	})
 }
 
-// L-112, L-116: the same cases as any limiter's. CC-27, CC-28: opened twice, closed
+// L-112, L-116, L-27, L-28, CC-26: the same cases as any limiter's. CC-27, CC-28: opened twice, closed
 // and opened again.
 func TestContract(t *testing.T) {
 	t.Parallel()
