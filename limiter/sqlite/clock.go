@@ -24,8 +24,9 @@ type clock struct {
 	wall int64  // and what the wall clock said then
 }
 
-// How far behind the instant that is stored may be. It is what counts when the
-// machine was started again.
+// How far behind the instant that is stored may be. It is what counts for another
+// run of the machine: where the wall clock was set back meanwhile, what was granted
+// since is dated as late as that.
 const clockStep = int64(time.Second)
 
 // read is the instant, and whether the clock has to be stored as it is now.

@@ -52,3 +52,14 @@ func TestContract(t *testing.T) {
 		Tolerance: time.Millisecond,
 	})
 }
+
+// One file for all cases, opened by each anew while others have it open.
+func TestContractInOneFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "limits.db")
+	open(t, path)
+	limitertest.Run(t, limitertest.Harness{
+		Open:      func(t *testing.T) limiter.Limiter { return open(t, path) },
+		Tolerance: time.Millisecond,
+	})
+}

@@ -54,7 +54,7 @@ func (l *Limiter) Settle(ctx context.Context, permit string, costs []limiter.Cos
 	}
 	p, ok := parsePermit(permit)
 	if !ok {
-		return nil
+		return l.alive(ctx)
 	}
 	return l.update(ctx, func(v *visit) error {
 		buckets, err := v.holders(p)

@@ -31,7 +31,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -88,8 +90,12 @@ func Open(ctx context.Context, path string, o Options) (*Limiter, error) {
 }
 
 func open(ctx context.Context, path string, o Options, m machine) (*Limiter, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite limiter %s: %w", path, err)
+	}
 	l := &Limiter{
-		path:    path,
+		path:    whole,
 		wait:    cmp.Or(o.Wait, defaultWait),
 		durable: o.Durable,
 		machine: m,

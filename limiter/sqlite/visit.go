@@ -15,6 +15,9 @@ type visit struct {
 	due   bool // the clock has to be stored
 
 	buckets []*bucket
+	caller  *string // whose throttle has been read last
+	until   int64
+
 	written bool // something is
 }
 
