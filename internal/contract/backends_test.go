@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -62,17 +63,28 @@ func (b backend) mustOpen(t *testing.T, store string) limiter.Limiter {
 	return l
 }
 
-// Several processes of the operating system over each shared store (CC-25).
+// inMemory is shared by whoever asks the process it is in.
+var inMemory = backend{
+	name:  "memory",
+	store: func(t *testing.T) string { return "" },
+	open:  func(*testing.T, string) (limiter.Limiter, error) { return memory.New(), nil },
+}
+
+// Several processes of the operating system over each shared store, and with one
+// process in between over each of them (CC-25).
 func TestSeveralProcesses(t *testing.T) {
-	overMemory := backend{
-		name:  "wire over memory",
-		store: func(t *testing.T) string { return serve(t, memory.New()) },
-		open: func(t *testing.T, store string) (limiter.Limiter, error) {
-			return slothttp.Dial(t.Context(), store, slothttp.Options{Concurrent: true})
-		},
-		rounds: time.Millisecond,
+	all := slices.Clone(backends)
+	for _, b := range append(backends, inMemory) {
+		all = append(all, backend{
+			name:  "wire over " + b.name,
+			store: func(t *testing.T) string { return serve(t, b.mustOpen(t, b.store(t))) },
+			open: func(t *testing.T, store string) (limiter.Limiter, error) {
+				return slothttp.Dial(t.Context(), store, slothttp.Options{Concurrent: true})
+			},
+			rounds: time.Millisecond,
+		})
 	}
-	for _, b := range append(backends, overMemory) {
+	for _, b := range all {
 		t.Run(b.name, func(t *testing.T) {
 			limitertest.Race(t, limitertest.RaceHarness{Store: b.store, Open: b.mustOpen, Tolerance: b.rounds})
 			Of(t, b.name)(Together, nil)
@@ -89,11 +101,6 @@ func serve(t *testing.T, l limiter.Limiter) (url string) {
 // A limiter behind the wire keeps the contract of the one that is served, with
 // another host as another client (L-05, L-120).
 func TestOverTheWire(t *testing.T) {
-	inMemory := backend{
-		name:  "memory",
-		store: func(t *testing.T) string { return "" },
-		open:  func(*testing.T, string) (limiter.Limiter, error) { return memory.New(), nil },
-	}
 	for _, b := range append(backends, inMemory) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()

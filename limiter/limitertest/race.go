@@ -33,14 +33,15 @@ type RaceHarness struct {
 	Processes int
 	// For is how long they ask. 0 is 2 seconds.
 	For time.Duration
-	// Tolerance is by how much the limiter rounds its instants.
+	// Tolerance is by how much the limiter rounds its instants, and by how much
+	// later than exact it may make room.
 	Tolerance time.Duration
 }
 
 // Race lets several processes of the operating system ask one limiter at once
-// and looks through all that was granted (CC-25): by the limiter's own instants no
+// and looks through all that was answered (CC-25): by the limiter's own instants no
 // window may have held more than its calls and no bucket more than its places,
-// and most of what fits must have been granted.
+// and nobody may have been refused for whom there was room.
 //
 // The processes are the test's binary, run again for this test alone: what comes
 // before the call of Race in a test happens in each of them.
@@ -101,16 +102,14 @@ func contests(run string) []contest {
 	}
 }
 
-// A tally is what one process brings back, by the limiter's instants.
-type tally struct {
-	Grants      []grant
-	First, Last time.Time // answers
-}
-
-type grant struct {
+// An answer is what one process was told, by the limiter's instants.
+type answer struct {
 	Contest int
+	Granted bool
 	At      time.Time
-	Until   time.Time // when its places were still held for certain
+	// Until when the places of a grant were held for certain, and when they were
+	// certainly free.
+	Held, Free time.Time
 }
 
 func (h RaceHarness) race(t *testing.T) error {
@@ -139,17 +138,17 @@ func (h RaceHarness) race(t *testing.T) error {
 	for _, p := range processes {
 		p.stdin.Close()
 	}
-	tallies := make([]tally, h.Processes)
+	answers := make([][]answer, h.Processes)
 	var errs []error
 	for i := range processes {
-		if err := processes[i].wait(&tallies[i]); err != nil {
+		if err := processes[i].wait(&answers[i]); err != nil {
 			errs = append(errs, fmt.Errorf("process %d of %d: %w", i+1, h.Processes, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return judgeRace(tallies, contests(""), h.Tolerance)
+	return judgeRace(answers, contests(""), h.Tolerance)
 }
 
 // A process is one of those that race, as the test sees it.
@@ -186,7 +185,7 @@ func (p *process) ready() {
 	}
 }
 
-func (p *process) wait(t *tally) error {
+func (p *process) wait(answers *[]answer) error {
 	p.said.ReadFrom(p.stdout)
 	if err := p.Wait(); err != nil {
 		return fmt.Errorf("%w: %s", err, &p.said)
@@ -196,7 +195,7 @@ func (p *process) wait(t *tally) error {
 		return fmt.Errorf("it has not raced: %w: %s", err, &p.said)
 	}
 	defer f.Close()
-	return gob.NewDecoder(f).Decode(t)
+	return gob.NewDecoder(f).Decode(answers)
 }
 
 // contend is what one of the processes does.
@@ -225,20 +224,22 @@ func (h RaceHarness) contend(t *testing.T, result string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(gob.NewEncoder(f).Encode(c.tally), f.Close()); err != nil {
+	if err := errors.Join(gob.NewEncoder(f).Encode(c.answers), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A contender keeps what its process is granted.
+// A contender keeps what its process is told.
 type contender struct {
 	limiter.Limiter
 	t        *testing.T
 	contests []contest
 	working  sync.WaitGroup
 
-	mu sync.Mutex
-	tally
+	mu       sync.Mutex
+	answers  []answer
+	latest   time.Time // instant that the limiter has named
+	released []int     // answers whose places are free by the next answer
 }
 
 func (c *contender) ask(i int) error {
@@ -247,134 +248,142 @@ func (c *contender) ask(i int) error {
 	for j := range rs {
 		rs[j] = limiter.Request{Key: "racer", Limits: asked.limits, Cost: asked.cost, Hold: raceHold}
 	}
+	c.mu.Lock()
+	released := c.released
+	c.released = nil
+	c.mu.Unlock()
 	ds, err := limiter.AcquireBatch(context.Background(), c.Limiter, rs)
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range released {
+		c.answers[n].Free = ds[0].Now
+	}
 	for _, d := range ds {
-		n := c.note(i, d)
-		if d.Granted && asked.work > 0 {
+		n, lapse := len(c.answers), d.Now.Add(raceHold)
+		c.answers = append(c.answers, answer{Contest: i, Granted: d.Granted, At: d.Now, Held: lapse, Free: lapse})
+		if d.Now.After(c.latest) {
+			c.latest = d.Now
+		}
+		if !d.Granted {
+			break // those after it were not judged
+		}
+		if asked.work > 0 {
 			c.working.Go(func() {
 				time.Sleep(asked.work)
-				c.finish(n)
-				if err := c.Release(context.Background(), d.Permit); err != nil {
-					c.t.Error(err)
-				}
+				c.release(n, d.Permit)
 			})
 		}
 	}
 	return nil
 }
 
-// note keeps an answer, and says which grant it is, if it is one.
-func (c *contender) note(i int, d limiter.Decision) int {
+// release gives back the places of a grant. They were held when the limiter named
+// the latest instant that is known before, and are free when it answers whoever
+// asks afterwards.
+func (c *contender) release(n int, permit string) {
+	c.mu.Lock()
+	if a := &c.answers[n]; c.latest.Before(a.Held) {
+		a.Held = c.latest
+	}
+	c.mu.Unlock()
+	err := c.Release(context.Background(), permit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.First.IsZero() || d.Now.Before(c.First) {
-		c.First = d.Now
-	}
-	if d.Now.After(c.Last) {
-		c.Last = d.Now
-	}
-	if d.Granted {
-		c.Grants = append(c.Grants, grant{Contest: i, At: d.Now, Until: d.Now.Add(raceHold)})
-	}
-	return len(c.Grants) - 1
-}
-
-// finish notes that a grant is about to be released: its places were held when
-// the limiter named the last instant that is known here, if at none later.
-func (c *contender) finish(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if g := &c.Grants[n]; c.Last.Before(g.Until) {
-		g.Until = c.Last
+	if c.released = append(c.released, n); err != nil {
+		c.t.Error(err)
 	}
 }
 
-// judgeRace says which limits were broken, and which were not used.
-func judgeRace(tallies []tally, contests []contest, tolerance time.Duration) error {
-	var all []grant
-	first, last := tallies[0].First, tallies[0].Last
-	for i, t := range tallies {
-		if len(t.Grants) == 0 {
-			return fmt.Errorf("process %d of %d was granted nothing", i+1, len(tallies))
+// judgeRace says how the answers break the contests' limits, or give less than
+// they allow.
+func judgeRace(processes [][]answer, contests []contest, tolerance time.Duration) error {
+	j := judge{contests: contests, tolerance: tolerance}
+	var refusals []answer
+	for i, answers := range processes {
+		n := len(j.grants)
+		for _, a := range answers {
+			if a.Granted {
+				j.grants = append(j.grants, a)
+			} else {
+				refusals = append(refusals, a)
+			}
 		}
-		all = append(all, t.Grants...)
-		if t.First.Before(first) {
-			first = t.First
-		}
-		if t.Last.After(last) {
-			last = t.Last
+		if len(j.grants) == n {
+			return fmt.Errorf("process %d of %d was granted nothing", i+1, len(processes))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b grant) int { return a.At.Compare(b.At) })
-	var errs []error
+	if len(refusals) == 0 {
+		return fmt.Errorf("%d calls were granted and none refused", len(j.grants))
+	}
+	slices.SortStableFunc(j.grants, func(a, b answer) int { return a.At.Compare(b.At) })
 	judged := map[limiter.Limit]bool{}
 	for _, c := range contests {
 		for _, l := range c.limits {
-			if judged[l] {
-				continue
-			}
-			judged[l] = true
-			if l.Concurrent > 0 {
-				errs = append(errs, judgePlaces(all, contests, l, tolerance, last.Sub(first)))
-			} else {
-				errs = append(errs, judgeWindow(all, contests, l, tolerance, last.Sub(first)))
+			if !judged[l] {
+				judged[l] = true
+				if most, fit := j.most(l); most > fit {
+					return fmt.Errorf("%d of %d in %+v", most, fit, l)
+				}
 			}
 		}
 	}
-	return errors.Join(errs...)
+	for _, r := range refusals {
+		if c := contests[r.Contest]; !slices.ContainsFunc(c.limits, func(l limiter.Limit) bool { return j.full(l, c, r.At) }) {
+			return fmt.Errorf("refused at %v, though there was room in all of %+v", r.At, c.limits)
+		}
+	}
+	return nil
 }
 
-// costIn is what a grant counts in a window, 0 where it does not name it.
-func (g grant) costIn(contests []contest, l limiter.Limit) int {
-	c := contests[g.Contest]
-	if !slices.Contains(c.limits, l) {
+type judge struct {
+	contests  []contest
+	grants    []answer // in order
+	tolerance time.Duration
+}
+
+// costIn is what a contest's calls count in a limit: in its window, or places.
+func (c contest) costIn(l limiter.Limit) int {
+	switch {
+	case !slices.Contains(c.limits, l):
 		return 0
+	case l.Concurrent > 0:
+		return 1
 	}
 	return min(limiter.Request{Cost: c.cost}.CostOf(l), l.Calls)
 }
 
-func judgeWindow(all []grant, contests []contest, l limiter.Limit, tolerance, span time.Duration) error {
-	used, most, sum, left := 0, 0, 0, 0
-	for _, g := range all {
-		sum += g.costIn(contests, l)
-		used += g.costIn(contests, l)
-		for ; g.At.Sub(all[left].At) >= l.Per-tolerance; left++ {
-			used -= all[left].costIn(contests, l)
+// most is how much of a limit was used at once, and how much there is.
+func (j judge) most(l limiter.Limit) (most, fit int) {
+	for i, g := range j.grants {
+		used := 0
+		for _, earlier := range j.grants[:i+1] {
+			end := earlier.Held
+			if l.Concurrent == 0 {
+				end = earlier.At.Add(l.Per)
+			}
+			if end.Add(-j.tolerance).After(g.At) {
+				used += j.contests[earlier.Contest].costIn(l)
+			}
 		}
 		most = max(most, used)
 	}
-	fits := float64(l.Calls) * float64(span) / float64(l.Per)
-	switch {
-	case most > l.Calls:
-		return fmt.Errorf("bucket %q: a cost of %d within %v, want at most %d", l.Key, most, l.Per, l.Calls)
-	case float64(sum) < 0.6*fits:
-		return fmt.Errorf("bucket %q: a cost of %d in %v, where %.0f fit", l.Key, sum, span, fits)
-	}
-	return nil
+	return most, l.Calls + l.Concurrent
 }
 
-func judgePlaces(all []grant, contests []contest, l limiter.Limit, tolerance, span time.Duration) error {
-	var until []time.Time // of those held
-	var sum time.Duration
-	most := 0
-	for _, g := range all {
-		if !slices.Contains(contests[g.Contest].limits, l) {
-			continue
+// full says whether a limit may have had no room for a contest at an instant.
+func (j judge) full(l limiter.Limit, c contest, at time.Time) bool {
+	used := 0
+	for _, g := range j.grants {
+		end := g.Free
+		if l.Concurrent == 0 {
+			end = g.At.Add(l.Per)
 		}
-		until = slices.DeleteFunc(until, func(end time.Time) bool { return !end.Add(-tolerance).After(g.At) })
-		until = append(until, g.Until)
-		most = max(most, len(until))
-		sum += g.Until.Sub(g.At)
+		if !g.At.Add(-j.tolerance).After(at) && end.Add(j.tolerance).After(at) {
+			used += j.contests[g.Contest].costIn(l)
+		}
 	}
-	fits := time.Duration(l.Concurrent) * span
-	switch {
-	case most > l.Concurrent:
-		return fmt.Errorf("bucket %q: %d places held at once, want at most %d", l.Key, most, l.Concurrent)
-	case sum < fits/2:
-		return fmt.Errorf("bucket %q: places held for %v, where %v fit", l.Key, sum, fits)
-	}
-	return nil
+	return used+c.costIn(l) > l.Calls+l.Concurrent
 }
