@@ -72,7 +72,6 @@ type attempt struct {
 	pauses bool // its head says that it may pause the key
 	heard  bool // what its head says of budgets is known to everyone on the key
 
-	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
 	observer *observer                   // of the body, nil for none
 
@@ -98,7 +97,6 @@ func (c *call) send(grant gate.Grant) *attempt {
 		r.Queued = grant.At.Sub(c.queuedSince)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
-	a.keepPlaces()
 	a.alarms.cut = a.cancel
 	a.alarms.set(running, c.entry.Total)
 
