@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/internal/config"
 )
@@ -35,6 +37,8 @@ type Options struct {
 	Status func() any
 	// Control is asked by POST /control/… for what only the daemon can do.
 	Control Control
+	// Collectors are metrics that /metrics shows beside the Proxy's own.
+	Collectors []prometheus.Collector
 	// Logger hears of what is wrong. nil is silence.
 	Logger *slog.Logger
 }
@@ -69,7 +73,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Status == nil {
 		o.Status = func() any { return map[string]any{"version": o.Version, "callers": o.Transport.Status()} }
 	}
-	p := &Proxy{o: o, metrics: newMetrics(o.Transport)}
+	p := &Proxy{o: o, metrics: newMetrics(o.Transport, o.Collectors)}
 	return p, p.SetConfig(o.Config)
 }
 
