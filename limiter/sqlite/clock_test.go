@@ -212,3 +212,18 @@ func TestStalledBetweenClocks(t *testing.T) {
 		t.Errorf("a throttle ends %v early", early)
 	}
 }
+
+// A machine that was put back to an earlier state of itself, without its disk, has
+// a boot clock that is behind: time stands still until it has caught up.
+func TestRestoredMachine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	c := newComputer()
+	l := c.open(t, path)
+	ask(t, l, aMinute)
+	c.pass(10 * time.Second)
+	left(t, l, 50*time.Second, 0)
+	c.boot -= 5 * time.Second
+	left(t, l, 50*time.Second, 0)
+	c.boot += 6 * time.Second
+	left(t, l, 49*time.Second, 0)
+}
