@@ -128,8 +128,8 @@ func settingName(s string) (problem, advice string) {
 
 // finish checks what no value shows alone.
 func (m *Module) finish(r *reader) {
-	if len(r.faults) > 0 && len(r.at) == 0 {
-		return // it could not be read at all
+	if len(r.faults) > 0 && len(r.at) <= 1 {
+		return // nothing of it could be read
 	}
 	folder := filepath.Base(m.Dir)
 	for _, key := range []struct{ name, value, advice string }{
@@ -245,10 +245,18 @@ func (m *Module) WriteSettings(written map[string]string) ([]byte, error) {
 // Literal writes a value that is meant as it is.
 func Literal(value string) string { return escaped(value) }
 
-// Reference reports whether a setting is written as ${NAME} or file:PATH, so
-// that nothing of it shows.
+// Reference reports whether a setting is written as file:PATH or with ${NAME}
+// in it, so that what is secret of it is elsewhere.
 func Reference(written string) bool {
-	return strings.HasPrefix(written, "file:") || variable.ReplaceAllString(written, "") == "" && strings.HasPrefix(written, "${")
+	if strings.HasPrefix(written, "file:") {
+		return true
+	}
+	for _, v := range variable.FindAllString(written, -1) {
+		if strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") {
+			return true
+		}
+	}
+	return false
 }
 
 // setting is one of a module's, secret or not.
