@@ -143,8 +143,8 @@ func TestArrows(t *testing.T) {
 		"terminal": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory",
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
-		"internal/home":    {others},
-		"internal/modules": {"internal/config", "internal/spelling", "limiter/slothttp",
+		"internal/home": {others},
+		"internal/modules": {"internal/config", "internal/slot/address", "internal/spelling", "limiter/slothttp",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/reach":   {"limiter", "limiter/memory"},
