@@ -91,9 +91,9 @@ func (f *connectFlags) run(c *cobra.Command, name string) error {
 		return err
 	}
 	kept, err := m.LoadSettings()
-	if err != nil {
+	if _, ok := errors.AsType[config.Faults](err); err != nil && !ok {
 		return err
-	}
+	} // a setting that is wrong may be replaced; those that stay are read again
 	written := make(map[string]string)
 	for name, v := range kept {
 		written[name] = v.Written

@@ -67,8 +67,8 @@ func newLimiterServe() *cobra.Command {
 		Long: `Serve a limiter over HTTP in adapter protocol 2, until Ctrl-C or SIGTERM. Its URL is
 the first line of standard output.
 
---url says what counts:
-` + address.Says + `.
+--url says what counts: memory, sqlite:PATH, redis://HOST, postgres://HOST/DATABASE,
+http://HOST:PORT, unix:PATH or module:NAME.
 Instead of --url, which other users can see, it may be in the environment as
 PACELINE_LIMITER_URL. Without either it is what the settings of open say: url,
 and schema or tag. So it can be the command of a module.
@@ -162,12 +162,12 @@ func (f *limiterFlags) addr() (string, error) {
 
 // reachedHereOnly reports whether only this machine reaches an address.
 func reachedHereOnly(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil || host == "localhost" {
-		return true // a socket
+	if strings.HasPrefix(addr, "unix:") {
+		return true
 	}
+	host, _, _ := net.SplitHostPort(addr)
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // urlOf is where clients find a listener.

@@ -68,7 +68,7 @@ command: node server.js
 url: localhost:8793
 settings: {url: secret}
 `, `:1:1: nmae: there is no such key (did you mean name?); write name
-:1:5: name: is missing; write name: m
+:1:1: name: is missing; write name: m
 :2:7: kind: "tool" is not supported; write core
 :3:7: slot: "storage" is not supported; write limiter
 :4:10: command: is a single value, not a list; write [ ] around it, or each on a line that begins with -
