@@ -72,11 +72,11 @@ type attempt struct {
 	pauses bool // its head says that it may pause the key
 	heard  bool // what its head says of budgets is known to everyone on the key
 
-	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
 	observer *observer                   // of the body, nil for none
 
 	estimated budget.Charge // what was counted for it when it was granted
+	took      budget.Charge // what shows of it in what is left of budgets
 	counted   bool          // what it costs is counted, and can be settled
 	metered   atomic.Int64  // when it is settled next while its answer comes
 }
@@ -97,7 +97,6 @@ func (c *call) begin(grant gate.Grant) *attempt {
 		r.Queued = grant.At.Sub(c.queuedSince)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
-	a.keepPlaces()
 	a.alarms.cut = a.cancel
 	a.alarms.set(running, c.entry.Total)
 	return a
@@ -293,6 +292,9 @@ func (a *attempt) learn() {
 			Sent: a.grant.At, Booked: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
+		if !a.heard {
+			a.took = l.Took
+		}
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {
 			r.Evidence = a.evidence(s, starts, l)
 		}
