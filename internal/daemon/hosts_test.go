@@ -36,7 +36,7 @@ var limitsOfThree = fmt.Sprintf("{windows: [{calls: %d, perMs: %d, slackMs: %d}]
 // Three hosts on one limiter keep one limit together: L-27, CC-26. tell is whether
 // they can tell each other that they are there.
 func testTogether(t *testing.T, limiter string, tell bool) {
-	f := fleet.Start(t, hosts, "{url: "+limiter+"}", stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q}", limiter), stub.Config{
 		Meters: []stub.Meter{{Kind: stub.Rolling, Limit: windowCalls, Per: windowPer}}, Concurrent: 12,
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
@@ -103,7 +103,7 @@ func (w *wire) kill() { w.server.Close() }
 // its hosts' shares beside what was let through before; nobody hangs, and in
 // the end all places are free.
 func testOutage(t *testing.T, limiter string, kill, restart func()) {
-	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %s, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,4 +170,14 @@ func TestTogetherOnRedis(t *testing.T) {
 func TestOutageOfRedis(t *testing.T) {
 	s := servertest.StartRedis(t, "--appendonly", "yes")
 	testOutage(t, s.URL, s.Kill, s.Restart)
+}
+
+func TestTogetherOnPostgres(t *testing.T) {
+	testTogether(t, servertest.StartPostgres(t).URL, true)
+}
+
+// It loses nothing: what may have lost grants has all windows full for a while.
+func TestOutageOfPostgres(t *testing.T) {
+	s := servertest.StartPostgres(t)
+	testOutage(t, s.URL+"&durable=true", s.Kill, s.Restart)
 }
