@@ -130,6 +130,7 @@ func TestArrows(t *testing.T) {
 		"limiter/memory":    {"limiter"},
 		"limiter/sqlite":    {"limiter", others},
 		"limiter/redis":     {"limiter", others},
+		"limiter/postgres":  {"limiter", others},
 		"limiter/slothttp":  {"limiter"},
 		"dialect":           {},
 		"budget":            {"dialect"},
@@ -142,12 +143,20 @@ func TestArrows(t *testing.T) {
 		"terminal": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory",
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
-		"internal/home":    {others},
-		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
-		"internal/config":  {"internal/spelling", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
-		"internal/proxy": {"internal/config", "internal/spelling",
+		"internal/home": {others},
+		"internal/modules": {"internal/config", "internal/slot/address", "internal/spelling", "limiter/slothttp",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/reach":   {"limiter", "limiter/memory"},
+		// How an address is written is known without what it leads to.
+		"internal/slot/address": {"internal/spelling"},
+		"internal/config":       {"internal/spelling", "internal/slot/address", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/proxy": {"internal/config", "internal/spelling", "internal/slot/address",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/slot": {"internal/home", "internal/spelling", "internal/slot/address", "internal/modules", "internal/config",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", "limiter/redis", "limiter/slothttp", "limiter/sqlite", others},
 		"internal/daemon": {"internal/proxy", "internal/history", "internal/home", "internal/config", "internal/spelling",
+			"internal/reach", "internal/slot", "internal/slot/address", "internal/modules", "limiter/redis", "limiter/slothttp", "limiter/sqlite",
 			"", "gate", "policy", "budget", "budget/file", "dialect", "limiter", "limiter/memory", others},
 	}
 	for pkg, allowed := range may {

@@ -10,8 +10,9 @@ import (
 // hostsKey is where hosts say that they are there.
 const hostsKey = "~hosts"
 
-// How often a host says so, and for how long it counts.
+// How often a host says so, at first and later, and for how long it counts.
 const (
+	greetSoon  = time.Second
 	greetEvery = time.Minute
 	seenFor    = 10 * time.Minute
 )
@@ -38,7 +39,8 @@ func (l *Limiter) greet() {
 	if l.beat != nil {
 		l.beat.Stop()
 	}
-	l.beat = time.AfterFunc(greetEvery, l.greet)
+	l.pause = min(greetEvery, max(greetSoon, 2*l.pause))
+	l.beat = time.AfterFunc(l.pause, l.greet)
 }
 
 // meet is how many hosts have been there lately, by the shared limiter's clock:

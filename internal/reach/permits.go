@@ -111,15 +111,42 @@ func (l *Limiter) Renew(ctx context.Context, ids []string, hold time.Duration) e
 		}
 		return r.Renew(ctx, shared, hold)
 	})
-	if errors.Is(err, errAway) {
+	switch {
+	case errors.Is(err, errAway):
 		return nil // its return renews them
-	}
-	if err == nil {
+	case errors.Is(err, errors.ErrUnsupported):
+		return l.replace(ids, hold)
+	case err == nil:
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, p := range there {
 			p.lapses = until
 		}
+	}
+	return err
+}
+
+// replace takes the places of permits anew, where the shared limiter cannot
+// prolong them.
+func (l *Limiter) replace(ids []string, hold time.Duration) error {
+	var moved []string
+	var rs []limiter.Request
+	l.mu.Lock()
+	for _, id := range ids {
+		if p := l.permits[id]; p != nil && len(p.places()) > 0 {
+			moved = append(moved, id)
+			rs = append(rs, limiter.Request{Key: booked, Limits: p.places(), Hold: hold})
+		}
+	}
+	l.mu.Unlock()
+	if len(rs) == 0 {
+		return nil
+	}
+	err := l.move(l.askShared, moved, rs)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.away {
+		l.payLater()
 	}
 	return err
 }

@@ -76,8 +76,9 @@ type Limiter struct {
 	since     time.Time
 	granted   int64 // alone, when it went away
 	backoff   time.Duration
-	retry     *time.Timer // looks for it, or pays what is owed
-	beat      *time.Timer
+	retry     *time.Timer   // looks for it, or pays what is owed
+	beat      *time.Timer   // says that this host is there
+	pause     time.Duration // between two beats
 	permits   map[string]*permit
 	sweepAt   int
 	turns     uint64 // how often it has come back

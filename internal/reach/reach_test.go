@@ -386,6 +386,40 @@ func TestBare(t *testing.T) {
 	})
 }
 
+// A place lasts as long as it is renewed, also where the shared limiter cannot
+// renew it.
+func TestRenew(t *testing.T) {
+	for name, renews := range map[string]bool{"a renewer": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				var shared limiter.Limiter = s
+				if !renews {
+					shared = bare{s}
+				}
+				l := hosts(t, 1, shared, Options{})[0]
+				p := acquire(t, l, places(1)).Permit
+				for range 5 {
+					time.Sleep(20 * time.Second)
+					if err := l.Renew(t.Context(), []string{p}, time.Minute); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if acquire(t, l, places(1)).Granted {
+					t.Error("the place was lost")
+				}
+				if err := l.Release(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * soon)
+				if !acquire(t, l, places(1)).Granted {
+					t.Error("the place is not free")
+				}
+			})
+		})
+	}
+}
+
 // Whatever a server does, and whenever: no window is exceeded beyond what the
 // hosts' own shares let through, nothing hangs, and in the end every place is
 // free.

@@ -15,7 +15,7 @@ import (
 // and at most.
 const (
 	firstRetry = 250 * time.Millisecond
-	lastRetry  = 5 * time.Second
+	lastRetry  = 2 * time.Second
 )
 
 // schedule has retry run in a while. The lock is held.
@@ -160,13 +160,13 @@ func (l *Limiter) pay(ask asking) error {
 				return nil
 			}
 			return o.Open(ctx, key)
-		}); err != nil {
+		}); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) { delete(d.opens, key) })
 	}
 	for key, until := range throttles {
-		if err := ask(func(ctx context.Context, to limiter.Limiter) error { return to.Throttle(ctx, key, until) }); err != nil {
+		if err := ask(func(ctx context.Context, to limiter.Limiter) error { return to.Throttle(ctx, key, until) }); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) {
@@ -182,7 +182,7 @@ func (l *Limiter) pay(ask asking) error {
 				return nil
 			}
 			return settler.Settle(ctx, id, s.costs)
-		}); err != nil && !answered(err) {
+		}); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) {
@@ -192,7 +192,7 @@ func (l *Limiter) pay(ask asking) error {
 		})
 	}
 	for id := range releases {
-		if err := ask(func(ctx context.Context, to limiter.Limiter) error { return to.Release(ctx, id) }); err != nil {
+		if err := ask(func(ctx context.Context, to limiter.Limiter) error { return to.Release(ctx, id) }); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) { delete(d.releases, id) })
@@ -207,14 +207,16 @@ func payGranted(ask asking, all *[]entry) error {
 		e := (*all)[0]
 		err := ask(func(ctx context.Context, to limiter.Limiter) error {
 			if s, ok := to.(limiter.Seeder); ok {
-				return s.Seed(ctx, e.limits, e.at)
+				if err := s.Seed(ctx, e.limits, e.at); !errors.Is(err, errors.ErrUnsupported) {
+					return err
+				}
 			}
 			// Counted later than it was, which exceeds nothing either.
 			now := unlimited(limiter.Request{Limits: e.limits}, 1)
 			_, err := to.Acquire(ctx, limiter.Request{Key: booked, Limits: now})
 			return err
 		})
-		if err != nil {
+		if !answered(err) {
 			return err
 		}
 		*all = (*all)[1:]
@@ -238,33 +240,41 @@ func (l *Limiter) adopt(ask asking) error {
 					return r.Renew(ctx, renew, hold)
 				}
 				return nil
-			}); err != nil && !answered(err) {
+			}); !answered(err) {
 				return err
 			}
 		}
 		if len(ids) == 0 {
 			return nil
 		}
-		var ds []limiter.Decision
-		if err := ask(func(ctx context.Context, to limiter.Limiter) (err error) {
-			ds, err = limiter.AcquireBatch(ctx, to, rs)
+		if err := l.move(ask, ids, rs); err != nil {
 			return err
-		}); err != nil {
-			return err
-		}
-		if len(ds) != len(rs) {
-			return errors.New("the shared limiter has not answered every question")
-		}
-		for i, id := range ids {
-			if !ds[i].Granted {
-				return fmt.Errorf("the shared limiter keeps no place for what is under way: %v", ds[i].Refused)
-			}
-			l.house(id, ds[i].Permit)
 		}
 		if err := l.pay(ask); err != nil { // the places that they had before
 			return err
 		}
 	}
+}
+
+// move takes the places of permits anew, and has the old ones given back.
+func (l *Limiter) move(ask asking, ids []string, rs []limiter.Request) error {
+	var ds []limiter.Decision
+	if err := ask(func(ctx context.Context, to limiter.Limiter) (err error) {
+		ds, err = limiter.AcquireBatch(ctx, to, rs)
+		return err
+	}); err != nil {
+		return err
+	}
+	if len(ds) != len(rs) {
+		return errors.New("the shared limiter has not answered every question")
+	}
+	for i, id := range ids {
+		if !ds[i].Granted {
+			return fmt.Errorf("the shared limiter keeps no place for what is under way: %v", ds[i].Refused)
+		}
+		l.house(id, ds[i].Permit)
+	}
+	return nil
 }
 
 // homeless are the next permits whose places are to be taken anew, and those

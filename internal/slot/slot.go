@@ -6,11 +6,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/modules"
 	"github.com/paceline-proxy/paceline/internal/slot/address"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/limiter/redis"
+	"github.com/paceline-proxy/paceline/limiter/slothttp"
+	"github.com/paceline-proxy/paceline/limiter/sqlite"
 )
 
 // Options are what an address does not say.
@@ -36,7 +43,45 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 	switch scheme := address.Scheme(at); scheme {
 	case "memory":
 		return memory.New(), nil
+	case "sqlite":
+		path, durable, err := file(address.Rest(at))
+		if err != nil {
+			return nil, err
+		}
+		return opened(sqlite.Open(ctx, path, sqlite.Options{Durable: durable}))
+	case "redis", "rediss":
+		return opened(redis.Open(ctx, address.WithSecret(at, o.Secret), redis.Options{Logger: o.Logger}))
+	case "http", "https", "unix":
+		return opened(slothttp.Dial(ctx, at, slothttp.Options{Secret: o.Secret}))
+	case "module":
+		return opened(modules.Open(ctx, o.Home.Dir, address.Rest(at), o.Logger))
 	default:
 		return nil, fmt.Errorf("this build has no limiter for %s: addresses", scheme)
 	}
+}
+
+// opened is a limiter that was opened, nil where it was not.
+func opened[L limiter.Limiter](l L, err error) (limiter.Limiter, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// file is what follows sqlite: in an address, PATH or PATH?durable=1.
+func file(rest string) (path string, durable bool, err error) {
+	path, settings, _ := strings.Cut(rest, "?")
+	values, err := url.ParseQuery(settings)
+	if err != nil {
+		return "", false, &address.Fault{Problem: "has settings that cannot be read", Advice: "write sqlite:PATH?durable=1"}
+	}
+	for name := range values {
+		if name != "durable" {
+			return "", false, &address.Fault{Problem: fmt.Sprintf("has a setting %q, which sqlite does not know", name), Advice: "write sqlite:PATH?durable=1"}
+		}
+		if durable, err = strconv.ParseBool(values.Get(name)); err != nil {
+			return "", false, &address.Fault{Problem: "says of durable neither 1 nor 0", Advice: "write sqlite:PATH?durable=1"}
+		}
+	}
+	return path, durable, nil
 }

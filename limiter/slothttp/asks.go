@@ -44,7 +44,7 @@ func (c *Client) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]limi
 		return nil, err
 	}
 	if len(out.Results) != len(rs) {
-		return nil, c.nonsense("acquireBatch", "%d results for %d requests", len(out.Results), len(rs))
+		return nil, c.at.Load().nonsense("acquireBatch", "%d results for %d requests", len(out.Results), len(rs))
 	}
 	ds := make([]limiter.Decision, len(rs))
 	for i, d := range out.Results {
@@ -129,7 +129,7 @@ func (c *Client) decided(method string, r limiter.Request, w decision) (limiter.
 		return d, nil
 	}
 	if w.RetryAt == nil {
-		return d, c.nonsense(method, "a refusal without retryAt")
+		return d, c.at.Load().nonsense(method, "a refusal without retryAt")
 	}
 	d.RetryAt = time.Time(*w.RetryAt)
 	after := d.RetryAfter()
@@ -237,7 +237,7 @@ func (c *Client) Peek(ctx context.Context, key string, limits []limiter.Limit) (
 		return limiter.View{}, err
 	}
 	if out.Now == nil || len(out.Usage) != len(limits) {
-		return limiter.View{}, c.nonsense("peek", "usage of %d limits for %d", len(out.Usage), len(limits))
+		return limiter.View{}, c.at.Load().nonsense("peek", "usage of %d limits for %d", len(out.Usage), len(limits))
 	}
 	v := limiter.View{Now: time.Time(*out.Now), Usage: make([]limiter.Usage, len(limits))}
 	if out.Throttled != nil {
@@ -293,7 +293,7 @@ func (c *Client) Update(ctx context.Context, key string, f func(old []byte) []by
 func (c *Client) swap(ctx context.Context, p swapParams, out *swapResult) error {
 	err := c.do(ctx, "swap", p, out)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return c.nonsense("swap", "it knows get, and not swap")
+		return c.at.Load().nonsense("swap", "it knows get, and not swap")
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package slothttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,12 @@ type Options struct {
 	Concurrent bool
 	// Exclusive says that nobody else uses the limiter: Close closes it, too.
 	Exclusive bool
+	// Closed is called at the end of the first Close. It may be nil.
+	Closed func() error
+	// Name is what errors call the limiter. Empty: "the limiter at" its URL.
+	Name string
+	// Down is what errors advise where nobody answers. Empty: to start it.
+	Down string
 	// HTTP makes the requests. nil is a client of its own. It is not used for
 	// unix sockets.
 	HTTP *http.Client
@@ -41,13 +48,26 @@ type Options struct {
 // returns a limiter that does not have those methods. A limiter that has
 // restarted is opened anew.
 type Client struct {
-	url, shown string
-	options    Options
-	http       *http.Client
-	own        bool          // http is this client's
-	turn       chan struct{} // holds one token, or is nil: see Options.Concurrent
-	closed     atomic.Bool
-	can        map[string]bool // what of the optional methods there is
+	options Options
+	at      atomic.Pointer[target]
+	turn    chan struct{} // holds a token while a call is made; nil: see Options.Concurrent
+	closed  atomic.Bool
+	can     map[string]bool // what of the optional methods there is
+}
+
+// A target is where calls go.
+type target struct {
+	url, secret string
+	name, down  string // in errors
+	http        *http.Client
+	own         bool // http is this client's
+}
+
+// leave gives up the connections.
+func (t *target) leave() {
+	if t.own {
+		t.http.CloseIdleConnections()
+	}
 }
 
 var (
@@ -66,15 +86,23 @@ var (
 // It fails where nothing there speaks the protocol.
 func Dial(ctx context.Context, at string, o Options) (*Client, error) {
 	c := &Client{options: o, can: make(map[string]bool)}
-	if err := c.address(at); err != nil {
+	if err := c.Move(at); err != nil {
 		return nil, err
 	}
 	if !o.Concurrent {
 		c.turn = make(chan struct{}, 1)
 	}
-	if err := c.open(ctx); err != nil {
-		c.http.CloseIdleConnections()
+	if err := c.discover(ctx); err != nil {
+		c.at.Load().leave()
 		return nil, err
+	}
+	return c, nil
+}
+
+// discover opens the limiter and finds out what it can do.
+func (c *Client) discover(ctx context.Context) error {
+	if err := c.open(ctx); err != nil {
+		return err
 	}
 	// A method is there unless its name is unknown: none of these does anything.
 	for _, probe := range []struct {
@@ -91,49 +119,64 @@ func Dial(ctx context.Context, at string, o Options) (*Client, error) {
 	} {
 		err := c.ask(ctx, probe.method, probe.params, nil)
 		if e, ok := errors.AsType[*Error](err); ok && e.Code != InvalidParams && e.Code != UnknownMethod {
-			c.http.CloseIdleConnections()
-			return nil, err
+			return err
 		}
 		c.can[probe.method] = !errors.Is(err, errors.ErrUnsupported)
 	}
-	return c, nil
+	return nil
 }
 
-// address makes sense of a URL. Its errors do not repeat it: it may hold the
+// Move has the client go on at another URL, where the same limiter runs now.
+// It asks nothing yet.
+func (c *Client) Move(at string) error {
+	t, err := c.options.target(at)
+	if err != nil {
+		return err
+	}
+	if before := c.at.Swap(t); before != nil {
+		before.leave()
+	}
+	return nil
+}
+
+// target makes sense of a URL. Its errors do not repeat it: it may hold the
 // secret.
-func (c *Client) address(at string) error {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
+func (o Options) target(at string) (*target, error) {
+	t := &target{secret: o.Secret, name: o.Name, down: cmp.Or(o.Down, "start it, or correct its address"), http: o.HTTP}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
+	shown := at
 	if path, ok := strings.CutPrefix(at, "unix:"); ok {
 		if path == "" {
-			return errors.New("a limiter's URL is unix: without a path: write unix:PATH of its socket")
+			return nil, errors.New("a limiter's URL is unix: without a path: write unix:PATH of its socket")
 		}
-		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", path)
 		}
-		c.url, c.shown = "http://limiter/", at
+		t.url, t.http = "http://limiter/", nil
 	} else {
 		u, err := url.Parse(at)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return errors.New("a limiter's URL is none: write http://HOST:PORT, https://HOST or unix:PATH")
+			return nil, errors.New("a limiter's URL is none: write http://HOST:PORT, https://HOST or unix:PATH")
 		}
-		if password, ok := u.User.Password(); ok && c.options.Secret == "" {
-			c.options.Secret = password
+		if password, ok := u.User.Password(); ok && t.secret == "" {
+			t.secret = password
 		}
 		u.User, u.Fragment = nil, ""
-		c.url = u.String()
+		t.url = u.String()
 		u.RawQuery = ""
-		c.shown = u.String()
+		shown = u.String()
+		transport.Proxy = http.ProxyFromEnvironment
 	}
-	if c.options.HTTP != nil && transport.Proxy != nil {
-		c.http = c.options.HTTP
-		return nil
+	if t.name == "" {
+		t.name = "the limiter at " + shown
 	}
-	// Where a redirect leads our secret has no business.
-	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	c.own = true
-	return nil
+	if t.http == nil {
+		t.own = true
+		// Where a redirect leads our secret has no business.
+		t.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return t, nil
 }
 
 func (c *Client) open(ctx context.Context) error {
@@ -155,9 +198,13 @@ func (c *Client) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
 		err = c.ask(ctx, "close", struct{}{}, nil)
+		if e, ok := errors.AsType[*Error](err); ok && e.Retryable && e.Code == "" {
+			err = nil // it is not there any more
+		}
 	}
-	if c.own {
-		c.http.CloseIdleConnections()
+	c.at.Load().leave()
+	if c.options.Closed != nil {
+		err = errors.Join(err, c.options.Closed())
 	}
 	return err
 }
@@ -169,10 +216,10 @@ const closeWithin = 5 * time.Second
 // was: it may have restarted.
 func (c *Client) do(ctx context.Context, method string, params, result any) error {
 	if c.closed.Load() {
-		return &Error{URL: c.shown, Method: method, err: errors.New("this client is closed")}
+		return &Error{Limiter: c.at.Load().name, Method: method, err: errors.New("this client is closed")}
 	}
 	if can, optional := c.can[method]; optional && !can {
-		return &Error{URL: c.shown, Method: method, Code: UnknownMethod,
+		return &Error{Limiter: c.at.Load().name, Method: method, Code: UnknownMethod,
 			err: said{"it has no such method", errors.ErrUnsupported}}
 	}
 	err := c.ask(ctx, method, params, result)
@@ -196,40 +243,67 @@ func (c *Client) ask(ctx context.Context, method string, params, result any) err
 		case c.turn <- struct{}{}:
 			defer func() { <-c.turn }()
 		case <-ctx.Done():
-			return c.unreached(ctx, method, ctx.Err())
+			return c.at.Load().unreached(ctx, method, ctx.Err())
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	return c.at.Load().post(ctx, method, body, result)
+}
+
+// Health asks the limiter at a URL whether it runs. It needs no secret.
+func Health(ctx context.Context, at string) error {
+	t, err := Options{}.target(at)
+	if err != nil {
+		return err
+	}
+	defer t.leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(t.url, "/")+"/health", nil)
+	if err != nil {
+		return fmt.Errorf("asking for the health of a limiter: %w", err)
+	}
+	resp, err := t.http.Do(req)
+	if err != nil {
+		return t.unreached(ctx, "GET /health", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return t.status("GET /health", resp.StatusCode, nil)
+	}
+	return nil
+}
+
+// post makes one call of what is there.
+func (t *target) post(ctx context.Context, method string, body []byte, result any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("calling %s of a limiter: %w", method, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if c.options.Secret != "" {
-		req.Header.Set("Authorization", "Bearer "+c.options.Secret)
+	if t.secret != "" {
+		req.Header.Set("Authorization", "Bearer "+t.secret)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := t.http.Do(req)
 	if err != nil {
-		return c.unreached(ctx, method, err)
+		return t.unreached(ctx, method, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
 	if err != nil {
-		return c.unreached(ctx, method, err)
+		return t.unreached(ctx, method, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.status(method, resp.StatusCode, b)
+		return t.status(method, resp.StatusCode, b)
 	}
-	return c.result(method, b, result)
+	return t.result(method, b, result)
 }
 
 // status is an answer that is no 200: a fault of the transport, whatever its
 // body says.
-func (c *Client) status(method string, status int, body []byte) *Error {
+func (t *target) status(method string, status int, body []byte) *Error {
 	says := fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))
 	if text := clean(string(body[:min(len(body), 1000)])); text != "" {
 		says += ": " + text
 	}
-	e := &Error{URL: c.shown, Method: method, Retryable: true, err: errors.New(says)}
+	e := &Error{Limiter: t.name, Method: method, Retryable: true, err: errors.New(says)}
 	switch {
 	case status >= 500:
 		e.Advice = "see its log"
@@ -242,9 +316,9 @@ func (c *Client) status(method string, status int, body []byte) *Error {
 }
 
 // result reads an answer.
-func (c *Client) result(method string, b []byte, into any) error {
+func (t *target) result(method string, b []byte, into any) error {
 	if len(b) > mostBytes {
-		return c.nonsense(method, "the answer is larger than %d MiB", mostBytes>>20)
+		return t.nonsense(method, "the answer is larger than %d MiB", mostBytes>>20)
 	}
 	var a struct {
 		OK     *bool           `json:"ok"`
@@ -252,19 +326,19 @@ func (c *Client) result(method string, b []byte, into any) error {
 		Error  *fault          `json:"error"`
 	}
 	if err := json.Unmarshal(b, &a); err != nil || a.OK == nil {
-		return c.nonsense(method, "the answer is not one of the protocol: %q", clean(string(b[:min(len(b), 200)])))
+		return t.nonsense(method, "the answer is not one of the protocol: %q", clean(string(b[:min(len(b), 200)])))
 	}
 	if !*a.OK {
 		if a.Error == nil || a.Error.Code == "" {
-			return c.nonsense(method, "it failed and does not say why")
+			return t.nonsense(method, "it failed and does not say why")
 		}
-		return c.blamed(method, *a.Error)
+		return t.blamed(method, *a.Error)
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(a.Result, into); err != nil {
-		return c.nonsense(method, "the result cannot be read: %v", err)
+		return t.nonsense(method, "the result cannot be read: %v", err)
 	}
 	return nil
 }

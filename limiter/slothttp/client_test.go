@@ -80,7 +80,9 @@ func TestErrors(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			io.WriteString(w, `{"ok":`)
 		}), true, "", nil, []string{"closed the connection"}},
-		{"a redirect", serve(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://example.com/", 307) }), true, "", nil, []string{"HTTP 307"}},
+		{"a redirect", serve(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://example.com/", http.StatusTemporaryRedirect)
+		}), true, "", nil, []string{"HTTP 307"}},
 		{"another version", serve(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"ok":false,"error":{"code":"unsupported_version","message":"this is protocol 3","retryable":false}}`)
 		}), false, slothttp.UnsupportedVersion, nil, []string{"this is protocol 3", "speaks another version than adapter protocol 2"}},
@@ -104,7 +106,7 @@ func TestErrors(t *testing.T) {
 			if !ok {
 				t.Fatalf("%T %v", err, err)
 			}
-			if e.Retryable != c.retryable || e.Code != c.code || e.Method != "open" || e.URL == "" {
+			if e.Retryable != c.retryable || e.Code != c.code || e.Method != "open" || e.Limiter == "" {
 				t.Errorf("%+v", e)
 			}
 			if c.is != nil && !errors.Is(err, c.is) {
@@ -461,6 +463,44 @@ func TestUnsayable(t *testing.T) {
 	}
 	if d, err := c.AcquireBatch(ctx, nil); err != nil || len(d) != 0 {
 		t.Errorf("a batch of nothing: %v, %v", d, err)
+	}
+}
+
+// A limiter that has been started anew elsewhere is asked there, under its name.
+func TestMove(t *testing.T) {
+	first := httptest.NewServer(&slothttp.Handler{Limiter: memory.New(), Secret: secret})
+	ended := 0
+	c := dial(t, first.URL, slothttp.Options{Secret: secret, Name: "the limiter module x", Down: "see its log", Closed: func() error { ended++; return nil }})
+	first.Close()
+	ctx := context.Background()
+	if err := c.Release(ctx, "p"); err == nil || !strings.HasPrefix(err.Error(), "the limiter module x: release: ") || !strings.HasSuffix(err.Error(), "; see its log") {
+		t.Errorf("nobody there: %v", err)
+	}
+	for _, serve := range []func(*testing.T, http.Handler) string{overUnix, overTCP} {
+		url := serve(t, &slothttp.Handler{Limiter: memory.New(), Secret: secret})
+		if err := c.Move(url); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Release(ctx, "p"); err != nil {
+			t.Errorf("at %s: %v", url, err)
+		}
+		if err := slothttp.Health(ctx, url); err != nil {
+			t.Errorf("health of %s: %v", url, err)
+		}
+	}
+	if err := c.Move("nowhere"); err == nil {
+		t.Error("moved nowhere")
+	}
+	if err := slothttp.Health(ctx, first.URL); err == nil || !strings.Contains(err.Error(), first.URL) {
+		t.Errorf("health of nobody: %v", err)
+	}
+	if err := slothttp.Health(ctx, overTCP(t, http.NotFoundHandler())); err == nil || !strings.Contains(err.Error(), "HTTP 404") {
+		t.Errorf("health of something else: %v", err)
+	}
+	for range 2 {
+		if err := c.Close(); err != nil || ended != 1 {
+			t.Errorf("close: %v, %d times", err, ended)
+		}
 	}
 }
 

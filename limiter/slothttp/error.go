@@ -13,14 +13,14 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
-// An Error is why a call of a Client failed. It names the limiter, without
-// what is secret in its URL, and what to do. It wraps limiter.ErrInvalid where
+// An Error is why a call of a Client failed. It names the limiter, by its URL
+// without what is secret in it, and says what to do. It wraps limiter.ErrInvalid where
 // the limiter blames the request, and errors.ErrUnsupported where it has no
 // such method.
 type Error struct {
-	// URL is where the limiter is.
-	URL    string
-	Method string
+	// Limiter is which one, such as "the limiter at http://localhost:8793".
+	Limiter string
+	Method  string
 	// Code is what the limiter answered. Empty: it was not reached, or what
 	// answered speaks something else.
 	Code string
@@ -33,7 +33,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	says := fmt.Sprintf("the limiter at %s: %s: ", e.URL, e.Method)
+	says := e.Limiter + ": " + e.Method + ": "
 	if e.Code != "" {
 		says += e.Code + ": "
 	}
@@ -56,8 +56,8 @@ func (s said) Error() string { return s.text }
 func (s said) Unwrap() error { return s.is }
 
 // blamed is what a limiter's own error means to a caller.
-func (c *Client) blamed(method string, f fault) *Error {
-	e := &Error{URL: c.shown, Method: method, Code: f.Code, Retryable: f.Retryable, err: errors.New(clean(f.Message))}
+func (t *target) blamed(method string, f fault) *Error {
+	e := &Error{Limiter: t.name, Method: method, Code: f.Code, Retryable: f.Retryable, err: errors.New(clean(f.Message))}
 	switch f.Code {
 	case InvalidParams:
 		e.err = said{clean(f.Message), limiter.ErrInvalid}
@@ -74,8 +74,8 @@ func (c *Client) blamed(method string, f fault) *Error {
 }
 
 // unreached is a fault of the transport.
-func (c *Client) unreached(ctx context.Context, method string, err error) *Error {
-	e := &Error{URL: c.shown, Method: method, Retryable: true, err: err}
+func (t *target) unreached(ctx context.Context, method string, err error) *Error {
+	e := &Error{Limiter: t.name, Method: method, Retryable: true, err: err}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		e.err = u.Err // it repeats the URL
 	}
@@ -87,7 +87,7 @@ func (c *Client) unreached(ctx context.Context, method string, err error) *Error
 		}
 		e.Advice = "is it running, and not overloaded?"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.EHOSTUNREACH):
-		e.Advice = "start it, or correct its address"
+		e.Advice = t.down
 	case errors.Is(err, syscall.EACCES):
 		e.Advice = "the socket belongs to another user: run both as one, or use TCP and a secret"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
@@ -103,8 +103,8 @@ func (c *Client) unreached(ctx context.Context, method string, err error) *Error
 }
 
 // nonsense is an answer that is none.
-func (c *Client) nonsense(method, format string, args ...any) *Error {
-	return &Error{URL: c.shown, Method: method, err: fmt.Errorf(format, args...),
+func (t *target) nonsense(method, format string, args ...any) *Error {
+	return &Error{Limiter: t.name, Method: method, err: fmt.Errorf(format, args...),
 		Advice: "is it a limiter of adapter protocol 2?"}
 }
 

@@ -24,8 +24,9 @@ type clock struct {
 	wall int64  // and what the wall clock said then
 }
 
-// How far behind the instant that is stored may be. It is what counts when the
-// machine was started again.
+// How far behind the instant that is stored may be. It is what counts for another
+// run of the machine: where the wall clock was set back meanwhile, what was granted
+// since is dated as late as that.
 const clockStep = int64(time.Second)
 
 // read is the instant, and whether the clock has to be stored as it is now.
@@ -33,11 +34,10 @@ func (c *clock) read(m machine) (now int64, due bool) {
 	boot, wall := m.boot(), m.wall()
 	same := m.run != "" && c.run == m.run
 	if same {
-		now = boot + c.zero
+		now = max(c.last, boot+c.zero)
 	} else {
 		now = after(c.last, max(0, wall-c.wall))
 	}
-	now = max(now, c.last)
 	if same && now-c.last < clockStep {
 		return now, false
 	}

@@ -107,7 +107,7 @@ func (l *Limiter) alive(ctx context.Context) error {
 // some ten microseconds.
 const (
 	shortPause = 20 * time.Microsecond
-	longPause  = 2 * time.Millisecond
+	longPause  = 500 * time.Microsecond
 )
 
 // patiently tries until the file is not locked, the context has ended, or the
@@ -183,7 +183,7 @@ var queries = [lastQuery + 1]string{
 	setBlob: "INSERT INTO blobs VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2",
 	endBlob: "DELETE FROM blobs WHERE key = ?",
 
-	sweepTo:        "SELECT coalesce(max(id), 0) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)",
+	sweepTo:        "SELECT coalesce(max(id), 0), count(*) FROM (SELECT id FROM buckets WHERE id > ? ORDER BY id LIMIT ?)",
 	sweepBuckets:   "DELETE FROM buckets WHERE id > ? AND id <= ? AND idle <= ?",
 	sweepThrottles: "DELETE FROM throttles WHERE until <= ?",
 	freePages:      "SELECT freelist_count FROM pragma_freelist_count",

@@ -29,26 +29,20 @@ CREATE INDEX throttles_until ON throttles (until);
 CREATE TABLE blobs (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 `
 
-// opening is held while a file is made and opened. SQLite's locks are the
-// process's, and closing a file of one's own would lose those of another Limiter.
-var opening sync.Mutex
+// making is held while a file is made. Closing it loses all locks that the process
+// has of it, so until then no other Limiter may come to have one.
+var making sync.Mutex
 
 // reopen opens the file as it is at its path now.
 func (l *Limiter) reopen(ctx context.Context) (err error) {
 	if err := l.shut(); err != nil {
 		return err
 	}
-	opening.Lock()
-	defer opening.Unlock()
-	path, err := filepath.Abs(l.path)
-	if err != nil {
-		return err
-	}
-	if l.is, err = ready(path); err != nil {
+	if l.is, err = ready(l.path); err != nil {
 		return err
 	}
 	// Waiting for locks is done here, where a context can end it.
-	name := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?_pragma=busy_timeout(0)"
+	name := "file:" + (&url.URL{Path: filepath.ToSlash(l.path)}).EscapedPath() + "?_pragma=busy_timeout(0)"
 	if l.db, err = sql.Open("sqlite", name); err != nil {
 		return err
 	}
@@ -68,8 +62,14 @@ func (l *Limiter) reopen(ctx context.Context) (err error) {
 	return l.prepare()
 }
 
+// leastSize is the size of the smallest page. What is smaller SQLite may take for
+// nothing, and write over it.
+const leastSize = 512
+
 // ready sees to it that there is a file, and says which.
 func ready(path string) (os.FileInfo, error) {
+	making.Lock()
+	defer making.Unlock()
 	// SQLite gives the files beside it the same mode.
 	made, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	switch {
@@ -80,6 +80,8 @@ func ready(path string) (os.FileInfo, error) {
 	case errors.Is(err, fs.ErrExist):
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("there is no directory %s: make it, or correct the path", filepath.Dir(path))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("it cannot be made: let this user write %s (%w)", filepath.Dir(path), err)
 	default:
 		return nil, err
 	}
@@ -91,6 +93,8 @@ func ready(path string) (os.FileInfo, error) {
 		return nil, errors.New("it is a directory: name a file in it")
 	case !is.Mode().IsRegular():
 		return nil, errors.New("it is no regular file: name one, or one that does not exist yet")
+	case is.Size() > 0 && is.Size() < leastSize:
+		return nil, errors.New("it is no database: name another file, or move it away")
 	}
 	return is, nil
 }

@@ -11,7 +11,7 @@ const (
 
 // The file is made smaller, a few pages at a time, while so many of them hold
 // nothing.
-const sparePages = 256
+const sparePages = 64
 
 // sweep forgets what counts nothing, if it is time to.
 func (v *visit) sweep() error {
@@ -19,15 +19,18 @@ func (v *visit) sweep() error {
 	if l.debt++; l.debt < sweepAt {
 		return nil
 	}
-	l.debt = 0
-	var to, free int64
-	if _, err := l.row(sweepTo, []any{l.hand, sweepRows}, &to); err != nil {
+	rows := l.debt / sweepAt * sweepRows
+	l.debt %= sweepAt
+	var to, seen, free int64
+	if _, err := l.row(sweepTo, []any{l.hand, rows}, &to, &seen); err != nil {
 		return err
 	}
 	if err := l.exec(sweepBuckets, l.hand, to, v.now); err != nil {
 		return err
 	}
-	l.hand = to // 0, and from the start again, where there was none
+	if l.hand = to; seen < int64(rows) {
+		l.hand = 0 // from the start again
+	}
 	if err := l.exec(sweepThrottles, v.now); err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ func (l *Limiter) Open(ctx context.Context, key string) error {
 
 // throttled is until when a caller's key is closed; 0 where it never was.
 func (v *visit) throttled(key string) (until int64, err error) {
-	_, err = v.l.row(getThrottle, []any{key}, &until)
-	return until, err
+	if v.caller != nil && *v.caller == key {
+		return v.until, nil
+	}
+	v.caller, v.until = &key, 0
+	_, err = v.l.row(getThrottle, []any{key}, &v.until)
+	return v.until, err
 }

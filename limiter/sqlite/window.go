@@ -135,6 +135,7 @@ func (w *window) takeOff(at, cost int64) {
 
 // over is a window of another span over what this one holds.
 func (w *window) over(per, now int64) window {
+	w.expire(now)
 	c := window{per: per, used: w.used, entries: slices.Clone(w.entries)}
 	c.expire(now)
 	return c
