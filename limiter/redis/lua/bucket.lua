@@ -139,7 +139,7 @@ local function full(w, calls, cost)
     local t, c
     t, c, at = read('<dd', log, at)
     lack = lack - c
-    if lack <= 0 then return math.min(w.last, t) + w.per end
+    if lack <= 0 then return math.min(w.last, math.max(w.first, t)) + w.per end
   end
   return w.last + w.per
 end

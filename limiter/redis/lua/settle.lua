@@ -73,10 +73,13 @@ local function shares()
   while at <= #raw do
     local share, n = {}, nil
     share.name, share.granted, share.since, n, at = read('<c22ddI2', raw, at)
-    if n == 0 then error('a share of nothing') end
+    if n == 0 or not (share.granted >= 0 and share.since >= 0) then error('no share') end
     for i = 1, n do
       local c = {}
       c.per, c.calls, c.first, c.later, at = read('<dddd', raw, at)
+      if not (c.per >= 0 and c.per <= FOREVER and c.calls >= 0 and c.calls <= FOREVER and c.first >= 0 and c.later >= 0) then
+        error('no tally')
+      end
       share[i] = c
     end
     all[#all + 1] = share
