@@ -237,7 +237,7 @@ func (q *question) read(text string) error {
 	now := instant(clock)
 	for _, run := range q.runs {
 		r := q.rs[run.first]
-		granted, why := int(a.uint(4)), a.uint(1)
+		granted, why := int(a.uint(4)), a.uint(2)
 		if a.short || granted > run.n {
 			return errAnswer
 		}
@@ -270,7 +270,7 @@ func (q *question) read(text string) error {
 }
 
 // sameAsBefore stands for the reasons of a run whose caller was refused before.
-const sameAsBefore = 255
+const sameAsBefore = 65535
 
 // refusal reads what stands in the way: one entry for each bucket, the one that
 // lasts longest, and one for the caller's throttle.
