@@ -200,7 +200,13 @@ func (s *Server) Stop() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.down("INT")
-	if err := s.up(); err != nil {
+	err := s.up()
+	// The children of a PostgreSQL that was killed find out by themselves.
+	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline) &&
+		strings.Contains(err.Error(), "pre-existing shared memory block"); err = s.up() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
 		s.t.Fatalf("restart %s: %v", s.name, err)
 	}
 }
