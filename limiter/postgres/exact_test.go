@@ -53,11 +53,11 @@ begin
   end loop;
 end $$`
 
-// A log is the plainest of windows.
-type log []struct{ at, cost int64 }
+// A history is the plainest of windows.
+type history []struct{ at, cost int64 }
 
 // full says from when on a call has room, if that is not now.
-func (g log) full(now, calls, per, cost int64) (free int64, full bool) {
+func (g history) full(now, calls, per, cost int64) (free int64, full bool) {
 	var used int64
 	for _, e := range g {
 		if e.at+per > now {
@@ -121,7 +121,7 @@ func TestSpansAgainstPlainLog(t *testing.T) {
 		if entries > 64 {
 			t.Errorf("seed %d: %d entries in a span", seed, entries)
 		}
-		var g log
+		var g history
 		now := int64(1700000000000000)
 		for i := range gaps {
 			now += gaps[i]
