@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -17,8 +18,8 @@ import (
 func TestOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := database(t)
-	between, messages := listenBetween(t, server)
-	l := open(t, between, postgres.Options{})
+	p := listenBetween(t, server)
+	l := open(t, p.url, postgres.Options{})
 	r := limiter.Request{Key: "c", Hold: time.Minute, Limits: []limiter.Limit{
 		{Key: "a", Calls: 40, Per: time.Minute, Cost: 1}, {Key: "a", Calls: 50, Per: time.Hour}, {Key: "p", Concurrent: 90}}}
 	dear := r
@@ -30,71 +31,121 @@ func TestOneRoundTrip(t *testing.T) {
 		"throttle": func() error { return l.Throttle(t.Context(), "other", time.Now().Add(time.Minute)) },
 		"renew":    func() error { return l.Renew(t.Context(), []string{"0000000000000001"}, time.Minute) },
 	} {
-		before := messages.Load()
+		before := p.messages.Load()
 		for range 20 {
 			if err := call(); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		if n := messages.Load() - before; n != 20 {
+		if n := p.messages.Load() - before; n != 20 {
 			t.Errorf("%s: %d messages for 20 calls", what, n)
 		}
 	}
 }
 
-// listenBetween passes on what is said between clients and a server, and counts the
-// clients' messages.
-func listenBetween(t *testing.T, server string) (between string, messages *atomic.Int64) {
+// Whoever was not told of a grant does not hold its place until it lapses.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	server := database(t)
+	p := listenBetween(t, server)
+	l := open(t, p.url, postgres.Options{})
+	r := limiter.Request{Key: "c", Hold: time.Hour, Limits: []limiter.Limit{{Key: "a", Calls: 9, Per: time.Hour}, {Key: "p", Concurrent: 1}}}
+	p.deaf.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if d, err := l.Acquire(ctx, r); err == nil {
+		t.Fatalf("answered by nobody: %+v", d)
+	}
+	p.deaf.Store(false)
+	for deadline := time.Now().Add(abandonWithin); ; time.Sleep(10 * time.Millisecond) {
+		d, err := l.Acquire(t.Context(), r)
+		if err == nil && d.Granted {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the place is still taken: %+v, %v", d, err)
+		}
+	}
+	if v, err := l.Peek(t.Context(), "c", r.Limits); err != nil || v.Usage[0].Used != 2 {
+		t.Errorf("%+v, %v: the call that nobody was told of was granted, and stays counted", v.Usage, err)
+	}
+}
+
+const abandonWithin = 10 * time.Second
+
+// A between passes on what is said between clients and a server.
+type between struct {
+	url      string
+	messages atomic.Int64 // how many the clients have sent
+	deaf     atomic.Bool  // whether no answer comes through
+}
+
+func listenBetween(t *testing.T, server string) *between {
 	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
+	target := u.Host
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	messages = new(atomic.Int64)
-	target := u.Host
-	pass := func(client net.Conn) {
-		defer client.Close()
-		there, err := net.Dial("tcp", target)
-		if err != nil {
-			return
-		}
-		defer there.Close()
-		go func() {
-			defer client.Close()
-			io.Copy(client, there)
-		}()
-		for first := true; ; first = false {
-			head := make([]byte, 5) // a letter, which the first one lacks, and a length
-			if first {
-				head = head[:4]
-			}
-			if _, err := io.ReadFull(client, head); err != nil {
-				return
-			}
-			body := make([]byte, binary.BigEndian.Uint32(head[len(head)-4:])-4)
-			if _, err := io.ReadFull(client, body); err != nil {
-				return
-			}
-			if !first && head[0] != 'X' {
-				messages.Add(1)
-			}
-			there.Write(append(head, body...))
-		}
-	}
+	u.Host = listener.Addr().String()
+	b := &between{url: u.String()}
 	go func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go pass(client)
+			go b.pass(client, target)
 		}
 	}()
-	u.Host = listener.Addr().String()
-	return u.String(), messages
+	return b
+}
+
+func (b *between) pass(client net.Conn, target string) {
+	defer client.Close()
+	there, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer there.Close()
+	go b.answer(client, there)
+	for first := true; ; first = false {
+		head := make([]byte, 5) // a letter, which the first one lacks, and a length
+		if first {
+			head = head[:4]
+		}
+		if _, err := io.ReadFull(client, head); err != nil {
+			return
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[len(head)-4:])-4)
+		if _, err := io.ReadFull(client, body); err != nil {
+			return
+		}
+		if b.deaf.Load() && first { // or it would be a request to cancel
+			return
+		}
+		if !first && head[0] != 'X' {
+			b.messages.Add(1)
+		}
+		there.Write(append(head, body...))
+	}
+}
+
+func (b *between) answer(client, there net.Conn) {
+	defer client.Close()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := there.Read(buffer)
+		if err != nil {
+			return
+		}
+		if !b.deaf.Load() {
+			client.Write(buffer[:n])
+		}
+	}
 }

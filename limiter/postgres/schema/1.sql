@@ -779,6 +779,18 @@ begin
   end if;
 end $body$;
 
+-- abandon gives back the places of permits that nobody was told of, once whoever
+-- may be about to grant them has done so.
+create function paceline_limiter.abandon(ids uuid[], permits bigint[]) returns void
+language plpgsql volatile as $body$
+declare
+  l paceline_limiter.loaded := paceline_limiter.load(ids);
+begin
+  for i in 1 .. cardinality(permits) loop
+    perform paceline_limiter.release(permits[i]);
+  end loop;
+end $body$;
+
 -- renew makes permits last for a hold from now.
 create function paceline_limiter.renew(renewed bigint[], hold bigint, durable boolean) returns void
 language plpgsql volatile as $body$
@@ -931,6 +943,7 @@ create function paceline_limiter.peek(ids uuid[], caller uuid, limits bigint[]) 
 language plpgsql stable as $body$
 declare
   now bigint := paceline_limiter.clock();
+  lost bigint := (select w.since from paceline_limiter.witness w);
   answer bigint[];
   b paceline_limiter.bucket;
   s paceline_limiter.span;
@@ -943,6 +956,9 @@ begin
     if b.id is null then
       answer := answer || 0::bigint || 0::bigint;
       continue;
+    end if;
+    if b.epoch <> lost then
+      b := paceline_limiter.recover(b, lost);
     end if;
     s := paceline_limiter.view(b.spans, limits[q + 3], now);
     answer := answer
