@@ -41,7 +41,8 @@ create table paceline_limiter.bucket (
   permits bigint[] not null, -- who holds a place, the next to lapse first
   lapses  bigint[] not null, -- and until when
   spans   paceline_limiter.span[] not null
-) with (fillfactor = 50, toast_tuple_target = 8160);
+) with (fillfactor = 50, toast_tuple_target = 8160, -- a row stays in its page, mostly
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 create index bucket_idle on paceline_limiter.bucket (idle);
 
 -- A share is what a permit's call counts in a bucket, where that can be settled:
@@ -61,7 +62,8 @@ create table paceline_limiter.permit (
   expires bigint not null,
   places  uuid[] not null, -- the buckets it holds a place of, in order
   shares  paceline_limiter.share[] not null -- in the order of their buckets
-) with (fillfactor = 70);
+) with (fillfactor = 70,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index permit_expires on paceline_limiter.permit (expires);
 
 create table paceline_limiter.throttle (
