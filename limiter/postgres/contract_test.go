@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -96,6 +97,7 @@ func contract(t *testing.T, server string, o postgres.Options) {
 	limitertest.Run(t, limitertest.Harness{
 		Open:      func(*testing.T) limiter.Limiter { return l },
 		Tolerance: tolerance,
+		Outcome:   promises.Of(t, "postgres"),
 		Host:      func(t *testing.T, _ limiter.Limiter) limiter.Limiter { return open(t, server, o) },
 		Reopen: func(t *testing.T, old limiter.Limiter) limiter.Limiter {
 			if old != limiter.Limiter(l) { // the one that other cases still use stays

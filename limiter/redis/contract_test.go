@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paceline-proxy/paceline/internal/contract"
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -38,6 +38,6 @@ func TestContract(t *testing.T) {
 		},
 		Unit:      40 * time.Millisecond,
 		Tolerance: 5 * time.Millisecond, // a throttle is on its way that long
-		Outcome:   contract.Of(t, "redis"),
+		Outcome:   promises.Of(t, "redis"),
 	})
 }
