@@ -11,6 +11,8 @@ import (
 	"github.com/paceline-proxy/paceline/limiter/memory"
 )
 
+// L-113, L-115: the limiter that is there without any choice, in virtual time and
+// in real time (L-118).
 func TestContractInBubble(t *testing.T) {
 	limitertest.Run(t, limitertest.Harness{
 		Open:    func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
