@@ -184,8 +184,8 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			until = time.Time{}
 		}
 		var got answer
-		if w.got != nil {
-			got, w.got, underway = *w.got, nil, false
+		if told := w.heed(); told != nil {
+			got, underway = *told, false
 		} else if turn, seen := g.beginAsk(l, w); turn {
 			if got = g.ask(ctx, l, w, seen); got.came && !got.granted {
 				g.endAsk(l)

@@ -44,6 +44,17 @@ func (w *waiter) goesBefore(o *waiter) bool {
 	return cmp.Or(cmp.Compare(w.priority, o.priority), w.queue.compare(o.queue)) < 0
 }
 
+// heed returns what the waiter was told and has not heeded yet, nil for nothing.
+func (w *waiter) heed() (told *answer) {
+	if told, w.got = w.got, nil; told == nil {
+		select {
+		case told = <-w.told:
+		default:
+		}
+	}
+	return told
+}
+
 // look has the waiter look again, once however often it is told.
 func (w *waiter) look() {
 	select {
