@@ -39,18 +39,19 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 		q := question{l: l, rs: rs, ds: ds, refused: refused, keys: []string{l.tag + "epoch"}}
 		next = q.put(next)
 		if err := q.ask(ctx); err != nil {
-			l.giveBack(ctx, ds[:next])
+			l.giveBack(ds[:next])
 			return nil, err
 		}
 	}
 	return ds, nil
 }
 
-// giveBack gives back the places of what was granted to nobody.
-func (l *Limiter) giveBack(ctx context.Context, ds []limiter.Decision) {
+// giveBack gives back the places of what was granted to nobody, and does not wait
+// for it.
+func (l *Limiter) giveBack(ds []limiter.Decision) {
 	for _, d := range ds {
-		if d.Permit != "" {
-			_ = l.Release(context.WithoutCancel(ctx), d.Permit) // else it lapses
+		if p, ok := permitOf(d.Permit); ok {
+			l.releases.add(p, l.giveBackAll)
 		}
 	}
 }
@@ -217,7 +218,7 @@ func (q *question) ask(ctx context.Context) error {
 		}
 		for _, r := range q.runs {
 			granted := q.ds[r.first : r.first+r.n]
-			q.l.giveBack(ctx, granted)
+			q.l.giveBack(granted)
 			clear(granted)
 			delete(q.refused, q.rs[r.first].Key)
 		}

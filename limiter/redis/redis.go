@@ -80,7 +80,8 @@ type Limiter struct {
 	prefix [8]byte       // of the names of this limiter's permits
 	number atomic.Uint32 // of its latest permit
 
-	epochs epochs
+	epochs   epochs
+	releases releases
 }
 
 var (
