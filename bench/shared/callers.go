@@ -25,7 +25,14 @@ func windows(key string) limiter.Request {
 	}}
 }
 
-// placed is the same with a place, which lapses soon where nobody releases it.
+// window is a request over one window.
+func window(key string) limiter.Request {
+	r := windows(key)
+	r.Limits = r.Limits[:1]
+	return r
+}
+
+// placed is a request over three windows and a place, which lapses soon where nobody releases it.
 func placed(key string) limiter.Request {
 	r := windows(key)
 	r.Limits = append(r.Limits, limiter.Limit{Key: key + "/places", Concurrent: 1 << 20})

@@ -33,7 +33,7 @@ a second:
          pgbench updating one row for 16 clients, both not waiting for the disk,
          which is what the limiter does by default, and both waiting for it; and
          batches beside call by call
-  row 9  the wire: 8 callers asking a server in memory over TCP, each for batches
+  row 9  the wire: 8 callers asking a limiter in memory over TCP, each for batches
          of 100, beside single calls
 
 Each run measures all in turn, each just after its divisor; the median of all runs

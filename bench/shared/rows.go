@@ -16,7 +16,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/paceline-proxy/paceline/internal/servers"
-	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/limiter/postgres"
 	"github.com/paceline-proxy/paceline/limiter/redis"
@@ -162,9 +161,10 @@ func wireRow(ctx context.Context) ([]scenario, func(), error) {
 		l.Close()
 		server.Close()
 	}
-	rs := requests(8, 8, windows)
+	three, single := requests(8, 8, windows), requests(8, 8, window)
+	const ours = "paceline slothttp, batches of 100"
 	return []scenario{
-		{9, "three windows over TCP, 8 callers, batches of 100", "paceline slothttp", without,
-			batches(l, rs, 100), one(limiter.Limiter(l), rs, false), 8},
+		{9, "one window over TCP, 8 callers", ours, without, batches(l, single, 100), one(l, single, false), 8},
+		{9, "three windows over TCP, 8 callers", ours, without, batches(l, three, 100), one(l, three, false), 8},
 	}, end, nil
 }
