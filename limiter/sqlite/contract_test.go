@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/contract"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
@@ -68,11 +69,11 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			f := &files{paths: map[limiter.Limiter]string{}}
 			limitertest.Run(t, limitertest.Harness{
-				Name:      "sqlite",
 				Open:      func(t *testing.T) limiter.Limiter { return f.open(t, path(t)) },
 				Reopen:    f.reopen,
 				Host:      f.host,
 				Tolerance: time.Millisecond,
+				Outcome:   contract.Of(t, "sqlite"),
 			})
 		})
 	}
