@@ -36,6 +36,13 @@ spec: ## list the statements of docs/SPEC.md that no test names
 	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' $$(find . -name '*_test.go' -o -name '*.txtar' -o -path './limiter/limitertest/*.go') | sort -u) \
 	  | sort -V
 
+.PHONY: contract
+contract: ## run every limiter's contract and write docs/contract.md
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	  PACELINE_CONTRACT=$$dir tools/servers run go test -count=1 \
+	    -run 'Contract|OverTheWire|SeveralProcesses' ./limiter/memory ./limiter/sqlite ./limiter/redis ./limiter/postgres ./internal/contract && \
+	  PACELINE_CONTRACT=$$dir go test -count=1 -run TestTable ./internal/contract -update
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser, FUZZTIME (10s) each
 	@go list ./... | while read -r p; do \

@@ -1,7 +1,6 @@
 package paceline
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -101,16 +100,16 @@ func (a *attempt) meter() {
 		return
 	}
 	if charge := a.charge(a.observer.sofar(), false).Most(a.estimated); charge != a.estimated {
-		a.settleCost(context.WithoutCancel(a.call.ctx), charge, false)
+		a.settleCost(charge, false)
 	}
 }
 
 // settleCost settles what the attempt has cost. less is whether those who wait
 // are to look whether something was given back.
-func (a *attempt) settleCost(ctx context.Context, charge budget.Charge, less bool) {
+func (a *attempt) settleCost(charge budget.Charge, less bool) {
 	if c := a.call; a.counted {
 		c.caller.Use(time.Now(), func(_ *budget.State, starts *budget.Starts) bool { starts.Settle(a.booked, charge); return false })
-		c.transport.warn("a cost was not settled", c.home.gate.Settle(ctx, a.grant, c.rules.Costs(charge), less))
+		c.home.gate.Settle(a.grant, c.rules.Costs(charge), less)
 	}
 }
 
@@ -127,13 +126,21 @@ func (a *attempt) cost(b bill, cause error) budget.Charge {
 	return a.charge(b, cause == nil)
 }
 
-// calibrate learns from what a whole answer was charged.
+// calibrate learns from what a whole answer was charged: as it says itself, else
+// as what is left of the budgets has shown.
 func (a *attempt) calibrate(b bill, charge budget.Charge) {
 	c := a.call
-	if !c.calibrated || b.usage == (dialect.Usage{}) || a.reading.Class != dialect.OK {
+	if !c.calibrated || a.reading.Class != dialect.OK {
 		return
 	}
 	estimate, reserved := c.estimate()
+	if b.usage == (dialect.Usage{}) {
+		input := max(a.took.Input, a.took.Tokens-reserved)
+		if input == 0 {
+			return
+		}
+		charge = budget.Charge{Tokens: input + b.produced, Input: input, Output: b.produced}
+	}
 	if reserved > 0 { // which nobody has to guess
 		charge = budget.Charge{Tokens: charge.Input, Input: charge.Input}
 	}

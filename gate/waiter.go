@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -17,8 +18,13 @@ type waiter struct {
 	queue    *queue
 	index    int           // in the queue
 	kick     chan struct{} // told to look again
-	freed    bool          // a request has ended for it
-	slept    bool
+	// awake is held by itself but while it sleeps, and then by who acts for it.
+	awake sync.Mutex
+	told  chan *answer // of asks that others have put, nil where nobody does
+	got   *answer      // what it was told last, until it has heeded it
+	out   bool         // it is in the line no more
+	freed bool         // a request has ended for it
+	waits bool         // it has begun to wait
 	// judged by its place in line, which is done once. unjudged where it looked
 	// while nothing was known of how fast the line moves.
 	judged, unjudged bool
@@ -46,15 +52,20 @@ func (w *waiter) look() {
 	}
 }
 
-// sleep waits until an instant (zero: for ever) or a kick. It is an error where the caller
-// leaves, the waiting is ended, or the caller's patience.
-func (w *waiter) sleep(ctx context.Context, until time.Time) error {
-	if !w.slept && w.ask.Waits != nil {
+// wait begins to wait, and sleeps.
+func (w *waiter) wait(ctx context.Context, until time.Time) error {
+	if !w.waits && w.ask.Waits != nil {
 		if err := w.ask.Waits(); err != nil {
 			return err
 		}
 	}
-	w.slept = true
+	w.waits = true
+	return w.sleep(ctx, until)
+}
+
+// sleep sleeps until an instant (zero: for ever), an answer or a kick. It is an
+// error where the caller leaves, the waiting is ended, or the caller's patience.
+func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 	deadline := w.ask.Deadline
 	if own, ok := ctx.Deadline(); ok && !deadline.Before(own) {
 		deadline = time.Time{} // the context says it itself
@@ -66,9 +77,13 @@ func (w *waiter) sleep(ctx context.Context, until time.Time) error {
 		defer t.Stop()
 		alarm = t.C
 	}
+	w.awake.Unlock()
+	defer w.awake.Lock()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case w.got = <-w.told:
+		return nil
 	case <-w.ask.Stop:
 		return stopped()
 	case <-w.kick:
@@ -140,7 +155,7 @@ func (g *Gate) standApart(ctx context.Context, w *waiter) error {
 		w.ask.Waiting(Waiting{For: ForPause, Until: w.ask.NotBefore, Why: "its own wait before it is sent again"})
 	}
 	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
-		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
+		if err := w.wait(ctx, w.ask.NotBefore); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,9 @@ const fewWaiting = 100
 func (g *Gate) waiting(l *line, w *waiter) (_ Waiting, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if w.out {
+		return Waiting{}, false
+	}
 	now := time.Now()
 	b := l.block
 	if own := w.queue.lane.block; own.by != nil {

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -31,6 +32,19 @@ const (
 // cold reports whether the first answer is awaited.
 func (r Rules) cold(s *budget.State, a Activity) bool {
 	return r.Reports && !r.BudgetLogOnly && !s.Heard && len(s.Readings) == 0 && !r.declaresRequests() && a.InFlight >= coldFlight
+}
+
+// hinges reports whether the plan may be another once those have been booked who
+// are asked for together with the request and go before it.
+func (r Rules) hinges(s *budget.State, starts *budget.Starts, levels []budget.Level, now time.Time, a Activity) bool {
+	if s.Probe.Needed || !r.NoBudgets && starts.First().IsZero() && r.cold(s, a) {
+		return true
+	}
+	few := float64(tight * s.Peers(now))
+	return !r.BudgetLogOnly && slices.ContainsFunc(levels, func(l budget.Level) bool {
+		left := l.Projected - float64(a.Ahead)*l.Own
+		return left < max(l.Own, l.Floor) || l.Unit == Requests && left-float64(l.Unsure) < few
+	})
 }
 
 // heed holds the request up for the observed budgets that have too little for
@@ -76,7 +90,11 @@ func toldSpacing(levels []budget.Level, peers int, now time.Time) (longest time.
 			part := float64(peers) * (1 - max(0, l.Projected-l.Floor)/few)
 			longest = max(longest, time.Duration(part*float64(time.Second)/l.PerSecond))
 		case left > 0:
-			longest = max(longest, time.Duration(float64(peers)*float64(left)/max(1, l.Projected)))
+			n := max(1, l.Projected)
+			if l.Projected >= 1 {
+				n = max(2, n) // the last one goes before the reset, not at it
+			}
+			longest = max(longest, time.Duration(float64(peers)*float64(left)/n))
 		}
 	}
 	return min(longest, mostSpacing)

@@ -70,6 +70,9 @@ type Plan struct {
 	Passing int
 	// NotBefore is the earliest start, zero for now.
 	NotBefore time.Time
+	// Look is when the request may be sent to see whether a pause is over, though
+	// NotBefore is later; zero for not at all.
+	Look time.Time
 	// Paused is true where NotBefore is the end of a pause of the caller key:
 	// a request waits for its turn in any case, for a pause only so long.
 	Paused bool
@@ -116,6 +119,10 @@ type Activity struct {
 	InFlight int
 	// Waiting counts those in line, the asking one included.
 	Waiting int
+	// Ahead counts those who are asked for together with it and go before it.
+	// They are in InFlight as if they had been started, but no start of theirs
+	// has been booked.
+	Ahead int
 	// Foreground is the latest start of a request that is not background.
 	Foreground time.Time
 	// Background is true where the asking request counts as background.
@@ -154,13 +161,15 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		p.Eases = a.Foreground.Add(shareFor)
 	}
 	switch {
-	case s.Pause.Active(now):
-		p.NotBefore, p.Paused = s.Pause.Until, true
+	case s.Shut(now):
+		p.NotBefore, p.Look, p.Paused = s.Pause.Until, s.Pause.Look, true
 		p.Ordered = s.Pause.Source == budget.Operator
 		p.Quota, p.Closed = s.Pause.Reason == budget.Quota, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
 	case s.Unread > 0:
 		p.Full, p.Why = true, "a refusal is being read"
+	case a.Ahead > 0 && r.hinges(s, starts, levels, now, a):
+		p.Full, p.Why = true, "those before it have to be started first"
 	case s.Places.N > 0 && a.InFlight >= s.Places.N:
 		// The limiter counts the places too, for other processes; but what was
 		// started before they were learned holds none there.
@@ -184,7 +193,12 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 
 // expireProbe counts a probe as admitted that has long gone unrefused.
 func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
-	if p := s.Probe; p.Needed && !p.Sent.IsZero() && !now.Before(p.Sent.Add(probeFor)) && !s.Pause.Active(now) {
+	p := s.Probe
+	switch {
+	case !p.Needed || p.Sent.IsZero() || now.Before(p.Sent.Add(probeFor)) || s.Shut(now):
+	case s.Pause.Active(now):
+		s.Probe = budget.Probe{Needed: true, Changed: now} // only an answer ends it sooner
+	default:
 		r.leavePause(s, now, a)
 		s.Episode.Changed = p.Sent.Add(-1) // its answer may yet teach
 	}
@@ -264,6 +278,9 @@ func (r Rules) shared(now time.Time, a Activity) float64 {
 func (r Rules) Started(s *budget.State, now time.Time) {
 	if s.Probe.Needed && s.Probe.Sent.IsZero() {
 		s.Probe.Sent, s.Probe.Changed = now, now
+		if s.Pause.Active(now) {
+			s.Pause.Look = now.Add(lookEvery)
+		}
 	}
 	if s.Ramp.Left > 0 {
 		// However slow it is, it does not end with a herd.

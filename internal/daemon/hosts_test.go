@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/stub"
@@ -313,4 +314,13 @@ func await(t *testing.T, most time.Duration, ready func() bool) {
 func TestOutageOfTheWire(t *testing.T) {
 	w := newWire(t)
 	testOutage(t, w.url, w.kill, w.start)
+}
+
+func TestTogetherOnRedis(t *testing.T) {
+	testTogether(t, servertest.StartRedis(t).URL, true)
+}
+
+func TestOutageOfRedis(t *testing.T) {
+	s := servertest.StartRedis(t, "--appendonly", "yes")
+	testOutage(t, s.URL, s.Kill, s.Restart)
 }

@@ -71,6 +71,9 @@ func (d *daemon) closeLimiter() {
 	if d.own != nil {
 		err = d.own.Close()
 	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), linger)
+		defer cancel()
+		d.transport.Flush(ctx) // or places stay taken until they lapse
 		err = d.shared.Close()
 	}
 	if err != nil {

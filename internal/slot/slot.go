@@ -11,9 +11,11 @@ import (
 	"strings"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/modules"
 	"github.com/paceline-proxy/paceline/internal/slot/address"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/limiter/redis"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
 )
@@ -47,8 +49,12 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 			return nil, err
 		}
 		return opened(sqlite.Open(ctx, path, sqlite.Options{Durable: durable}))
+	case "redis", "rediss":
+		return opened(redis.Open(ctx, address.WithSecret(at, o.Secret), redis.Options{Logger: o.Logger}))
 	case "http", "https", "unix":
 		return opened(slothttp.Dial(ctx, at, slothttp.Options{Secret: o.Secret}))
+	case "module":
+		return opened(modules.Open(ctx, o.Home.Dir, address.Rest(at), o.Logger))
 	default:
 		return nil, fmt.Errorf("this build has no limiter for %s: addresses", scheme)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/contract"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/memory"
@@ -12,8 +13,9 @@ import (
 
 func TestContractInBubble(t *testing.T) {
 	limitertest.Run(t, limitertest.Harness{
-		Open:   func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
-		Bubble: true,
+		Open:    func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
+		Bubble:  true,
+		Outcome: contract.Of(t, "memory"),
 	})
 }
 
@@ -21,8 +23,9 @@ func TestContractInRealTime(t *testing.T) {
 	// One for all cases, as a process has one.
 	l := memory.New()
 	limitertest.Run(t, limitertest.Harness{
-		Open: func(*testing.T) limiter.Limiter { return l },
-		Unit: 20 * time.Millisecond,
+		Open:    func(*testing.T) limiter.Limiter { return l },
+		Unit:    20 * time.Millisecond,
+		Outcome: contract.Of(t, "memory"),
 	})
 }
 
@@ -57,10 +60,11 @@ func TestContractWithJournal(t *testing.T) {
 	j := journaled{paths: map[limiter.Limiter]string{}}
 	open := func(t *testing.T) limiter.Limiter { return j.open(t, filepath.Join(t.TempDir(), "journal")) }
 	t.Run("bubble", func(t *testing.T) {
-		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true})
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true, Outcome: contract.Of(t, "memory with journal")})
 	})
 	t.Run("real", func(t *testing.T) {
 		// An instant of another process is known to the clocks' readings.
-		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond})
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond,
+			Outcome: contract.Of(t, "memory with journal")})
 	})
 }

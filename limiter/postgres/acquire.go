@@ -25,8 +25,11 @@ func (l *Limiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decis
 
 // AcquireBatch asks for calls in order, all in one round trip.
 func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]limiter.Decision, error) {
-	if err := limiter.ValidateAll(rs); err != nil || len(rs) == 0 {
+	if err := limiter.ValidateAll(rs); err != nil {
 		return nil, err
+	}
+	if len(rs) == 0 {
+		return nil, l.alive()
 	}
 	return l.acquire(ctx, rs)
 }

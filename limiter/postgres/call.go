@@ -19,10 +19,9 @@ const readCommitted = "set transaction isolation level read committed, read writ
 // nil where there is none. There are no parameters: the statement needs neither to
 // be prepared nor a second message, and PgBouncer never sees a name.
 func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) {
-	if l.life.Err() != nil {
-		return nil, errClosed
+	if err := l.alive(); err != nil {
+		return nil, err
 	}
-	// Without a cause of its own: what pgx returns names the context's error.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
@@ -47,10 +46,18 @@ func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) 
 }
 
 func (l *Limiter) failed(err error) error {
+	if closed := l.alive(); closed != nil {
+		return closed
+	}
+	return l.target.explain(err)
+}
+
+// alive is an error where the limiter has been closed.
+func (l *Limiter) alive() error {
 	if l.life.Err() != nil {
 		return errClosed
 	}
-	return l.target.explain(err)
+	return nil
 }
 
 // giveUp closes all connections that are as old as one that was lost: the server

@@ -193,7 +193,7 @@ func (q *question) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m, err := q.l.run(ctx, acquireScript, keys, []string{e.value, body, string(q.l.prefix[:])})
+		m, err := q.l.run(ctx, q.l.scripts.acquire, keys, []string{e.value, body, string(q.l.prefix[:])})
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/contract"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -32,7 +33,11 @@ func TestContract(t *testing.T) {
 			l.(*redis.Limiter).Close()
 			return open(t, url, redis.Options{Tag: t.Name()})
 		},
+		Host: func(t *testing.T, _ limiter.Limiter) limiter.Limiter {
+			return open(t, url, redis.Options{Tag: t.Name()})
+		},
 		Unit:      40 * time.Millisecond,
 		Tolerance: 5 * time.Millisecond, // a throttle is on its way that long
+		Outcome:   contract.Of(t, "redis"),
 	})
 }

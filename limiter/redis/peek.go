@@ -20,7 +20,7 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 	for _, limit := range limits {
 		list = l.refer(list, &keys, limit)
 	}
-	m, err := l.run(ctx, peekScript, keys, []string{string(list)})
+	m, err := l.run(ctx, l.scripts.peek, keys, []string{string(list)})
 	if err != nil {
 		return v, err
 	}
@@ -82,6 +82,6 @@ func (l *Limiter) Seed(ctx context.Context, limits []limiter.Limit, at time.Time
 	if len(keys) == 0 {
 		return l.open()
 	}
-	_, err := l.run(ctx, seedScript, keys, []string{number(float64(age / time.Microsecond)), string(list)})
+	_, err := l.run(ctx, l.scripts.seed, keys, []string{number(float64(age / time.Microsecond)), string(list)})
 	return err
 }

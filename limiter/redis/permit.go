@@ -25,7 +25,7 @@ func (l *Limiter) Release(ctx context.Context, text string) error {
 	if p.record {
 		keys = append(keys, l.recordOf(p.name))
 	}
-	_, err := l.run(ctx, releaseScript, keys, []string{strconv.Itoa(len(p.buckets)), string(p.name[:])})
+	_, err := l.run(ctx, l.scripts.release, keys, []string{strconv.Itoa(len(p.buckets)), string(p.name[:])})
 	return err
 }
 
@@ -81,7 +81,7 @@ func (l *Limiter) renew(ctx context.Context, permits []string, hold time.Duratio
 	if len(keys)+len(records) == 0 {
 		return nil
 	}
-	_, err := l.run(ctx, renewScript, append(keys, records...), []string{strconv.Itoa(len(keys)), number(micros(hold)), string(places)})
+	_, err := l.run(ctx, l.scripts.renew, append(keys, records...), []string{strconv.Itoa(len(keys)), number(micros(hold)), string(places)})
 	return err
 }
 
@@ -103,7 +103,7 @@ func (l *Limiter) Settle(ctx context.Context, text string, costs []limiter.Cost)
 		keys = append(keys, l.key(bucketKey, hashOf(c.Key)))
 		totals = append(totals, number(count(c.Cost)))
 	}
-	_, err := l.run(ctx, settleScript, keys, totals)
+	_, err := l.run(ctx, l.scripts.settle, keys, totals)
 	return err
 }
 

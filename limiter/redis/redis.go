@@ -68,10 +68,11 @@ type Options struct {
 
 // A Limiter counts in Redis.
 type Limiter struct {
-	client rueidis.Client
-	tag    string
-	where  where
-	log    *slog.Logger
+	client  rueidis.Client
+	scripts *scripts
+	tag     string
+	where   where
+	log     *slog.Logger
 
 	dials  *atomic.Int64 // connections made so far
 	closed atomic.Bool
@@ -114,7 +115,7 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{tag: t.tag, where: t.where, log: o.Logger, dials: new(atomic.Int64)}
+	l := &Limiter{scripts: standard, tag: t.tag, where: t.where, log: o.Logger, dials: new(atomic.Int64)}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}

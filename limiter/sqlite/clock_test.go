@@ -179,3 +179,51 @@ func TestTimeNeverStepsBack(t *testing.T) {
 		}
 	}
 }
+
+// What the caller's clock says of a call or a throttle is told no earlier than it
+// is, though the process stalls between looking at one clock and at the other.
+func TestStalledBetweenClocks(t *testing.T) {
+	c := newComputer()
+	m := c.machine()
+	m.boot = func() int64 {
+		read := c.boot
+		time.Sleep(20 * time.Millisecond)
+		c.boot += 20 * time.Millisecond
+		return int64(read)
+	}
+	l, err := open(context.Background(), filepath.Join(t.TempDir(), "limits.db"), Options{}, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx := context.Background()
+	first := ask(t, l).Now
+	if err := l.Seed(ctx, []limiter.Limit{aMinute}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if early := first.Add(time.Minute).Sub(ask(t, l, aMinute).RetryAt); early > 0 {
+		t.Errorf("a seeded call leaves %v early", early)
+	}
+	start := ask(t, l).Now
+	if err := l.Throttle(ctx, "caller", time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if early := start.Add(time.Minute).Sub(ask(t, l).RetryAt); early > 0 {
+		t.Errorf("a throttle ends %v early", early)
+	}
+}
+
+// A machine that was put back to an earlier state of itself, without its disk, has
+// a boot clock that is behind: time stands still until it has caught up.
+func TestRestoredMachine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	c := newComputer()
+	l := c.open(t, path)
+	ask(t, l, aMinute)
+	c.pass(10 * time.Second)
+	left(t, l, 50*time.Second, 0)
+	c.boot -= 5 * time.Second
+	left(t, l, 50*time.Second, 0)
+	c.boot += 6 * time.Second
+	left(t, l, 49*time.Second, 0)
+}

@@ -124,7 +124,7 @@ func (b *bucket) parse(raw []byte) error {
 		}
 		b.held = append(b.held, h)
 	}
-	r.check(len(r.raw) == 0)
+	r.check(r.at == len(r.raw))
 	if r.bad {
 		b.windows, b.held = nil, nil
 		return errDamaged
@@ -135,51 +135,51 @@ func (b *bucket) parse(raw []byte) error {
 // A reader reads numbers until one is bad; then all are 0.
 type reader struct {
 	raw []byte
+	at  int
 	bad bool
 }
 
 func (r *reader) check(ok bool) {
 	if !ok {
-		r.bad, r.raw = true, nil
+		r.bad, r.at = true, len(r.raw)
 	}
 }
 
 // number reads one that is not negative.
 func (r *reader) number() int64 {
-	v, n := binary.Uvarint(r.raw)
-	r.check(n > 0 && v <= math.MaxInt64)
-	if r.bad {
+	v, n := binary.Uvarint(r.raw[r.at:])
+	if n <= 0 || v > math.MaxInt64 {
+		r.check(false)
 		return 0
 	}
-	r.raw = r.raw[n:]
+	r.at += n
 	return int64(v)
 }
 
 func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.raw)
-	r.check(n > 0)
-	if r.bad {
+	v, n := binary.Varint(r.raw[r.at:])
+	if n <= 0 {
+		r.check(false)
 		return 0
 	}
-	r.raw = r.raw[n:]
+	r.at += n
 	return v
 }
 
 func (r *reader) eight() uint64 {
-	r.check(len(r.raw) >= 8)
-	if r.bad {
+	if len(r.raw)-r.at < 8 {
+		r.check(false)
 		return 0
 	}
-	v := binary.LittleEndian.Uint64(r.raw)
-	r.raw = r.raw[8:]
-	return v
+	r.at += 8
+	return binary.LittleEndian.Uint64(r.raw[r.at-8:])
 }
 
 // count reads how many things of at least so many bytes follow.
 func (r *reader) count(least int) int {
 	n := r.number()
-	r.check(n <= int64(len(r.raw)/least))
-	if r.bad {
+	if n > int64((len(r.raw)-r.at)/least) {
+		r.check(false)
 		return 0
 	}
 	return int(n)

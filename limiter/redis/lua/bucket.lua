@@ -42,11 +42,12 @@ local function decode(raw)
   if sound then
     local _, offset, last, mark, bound, latest, held, count, at = read(HEAD, raw)
     local now = clock + offset
-    if now < last then offset, now = offset + last - now, last end
+    local behind = now < last
+    if behind then offset, now = offset + last - now, last end
     local from = at + held * 20 + count * WINDOWSIZE
     sound = offset >= 0 and now < FOREVER and mark >= 0 and bound >= 0 and latest <= FOREVER and from <= size + 1
     if sound then
-      b.offset, b.now, b.bound, b.latest, b.held = offset, now, bound, latest, held
+      b.offset, b.now, b.bound, b.latest, b.held, b.changed = offset, now, bound, latest, held, behind
       if mark > clock then -- the server's clock has stepped back since
         mark, b.changed = clock, true
       end
