@@ -287,12 +287,23 @@ func TestLinesTravelTogether(t *testing.T) {
 		if took := time.Since(begin); took != trip {
 			t.Errorf("a lone ask took %v", took)
 		}
+		begin = time.Now()
 		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() { pass(t, g, ask(fmt.Sprint("k", i))) })
+		}
+		wg.Wait()
+		if want := []int{1, 1, 39}; !slices.Equal(s.asked, want) || time.Since(begin) != 2*trip {
+			t.Errorf("calls of %v requests, %v", s.asked, time.Since(begin))
+		}
+		// A full call has nothing to wait for.
+		s.asked, begin = nil, time.Now()
 		for i := range 100 {
 			wg.Go(func() { pass(t, g, ask(fmt.Sprint("k", i))) })
 		}
 		wg.Wait()
-		if want := []int{1, 1, 64, 35}; !slices.Equal(s.asked, want) || time.Since(begin) != 4*trip {
+		slices.Sort(s.asked)
+		if want := []int{1, 35, 64}; !slices.Equal(s.asked, want) || time.Since(begin) > 2*trip {
 			t.Errorf("calls of %v requests, %v", s.asked, time.Since(begin))
 		}
 	})
@@ -499,7 +510,7 @@ func TestNoPatience(t *testing.T) {
 				case err == nil:
 					passed++
 					g.Release(grant, true)
-				case ok && r.Reason == gate.Deadline && took <= 3*trip:
+				case ok && r.Reason == gate.Deadline && took < 100*time.Millisecond:
 					refused++
 				default:
 					t.Errorf("%v after %v", err, took)
