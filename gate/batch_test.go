@@ -525,3 +525,56 @@ func TestNoPatience(t *testing.T) {
 		wantIdle(t, g, "k")
 	})
 }
+
+// A request that is let through at once waits for a shared limiter for a moment
+// only, and what it is granted later is given back.
+func TestPassingASlowLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for trip, counted := range map[time.Duration]bool{trip: true, 5 * time.Second: false} {
+			s := newServer(trip)
+			g := gate.New(s)
+			begin := time.Now()
+			grant := g.Pass(t.Context(), ask("k", places("p", 1)))
+			if took := time.Since(begin); took > 100*time.Millisecond || (grant.Permit != "") != counted {
+				t.Errorf("a trip of %v: let through after %v with permit %q", trip, took, grant.Permit)
+			}
+			if a := g.Activity("k"); a.InFlight != 1 {
+				t.Errorf("%+v", a)
+			}
+			g.Release(grant, true)
+			rest(time.Minute)
+			s.wantNothingHeld(t)
+			wantIdle(t, g, "k")
+			if len(s.granted) != 1 {
+				t.Errorf("%d granted", len(s.granted))
+			}
+		}
+	})
+}
+
+// A limiter that says it can renew permits, and then cannot, is not relied on
+// for it any more.
+func TestUnsupportedRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(&fixed{newServer(trip)})
+		if !g.Renews() {
+			t.Error("it does not say that it can")
+		}
+		a := ask("k", places("p", 2))
+		a.Fault = func(err error) { t.Error(err) }
+		grant := enter(t, g, a)
+		g.Settle(grant, []limiter.Cost{{Key: "p", Cost: 1}}, false)
+		rest(30 * time.Second)
+		if g.Renews() {
+			t.Error("it says still that it can")
+		}
+		g.Release(grant, true)
+		rest(time.Second)
+	})
+}
+
+// fixed stands for a server that can neither renew nor settle.
+type fixed struct{ *server }
+
+func (fixed) Renew(context.Context, []string, time.Duration) error { return errors.ErrUnsupported }
+func (fixed) Settle(context.Context, string, []limiter.Cost) error { return errors.ErrUnsupported }
