@@ -70,8 +70,12 @@ func (s *State) Observe(starts *Starts, o Observation) (took Charge) {
 		}
 		r.Late = old.Late
 		r.Recovery.At = r.recovers()
-		old.Fill = old.Fill.after(r, told, o.Admitted)
-		r.Fill = old.Fill
+		fill := old.Fill.after(r, told, o.Admitted)
+		shape := old.shape()
+		r.Fill = fill
+		if old.Fill = fill; old.shape() != shape {
+			old.Drops, old.Base = nil, nil // what was expected was wrong
+		}
 		r.Drops, r.Base = old.Drops, old.Base
 		if r.stands(*old) {
 			if !o.Admitted && old.surprised(starts, r) {
