@@ -473,3 +473,44 @@ type failing struct{ *memory.Limiter }
 func (failing) AcquireBatch(context.Context, []limiter.Request) ([]limiter.Decision, error) {
 	return nil, errors.New("out of reach")
 }
+
+// The time that a shared limiter takes to answer is nobody's wait: who may not
+// wait at all is let through where there is room, also while others are asked
+// for, and refused at once where there is none.
+func TestNoPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(trip)
+		g := gate.New(s)
+		w := window("w", 5, time.Hour)
+		begin := time.Now()
+		var mu sync.Mutex
+		passed, refused := 0, 0
+		var wg sync.WaitGroup
+		for i := range 8 {
+			a := ask("k", w)
+			a.Arrived = begin.Add(time.Duration(i))
+			a.Deadline = begin
+			wg.Go(func() {
+				grant, err := g.Enter(t.Context(), a)
+				mu.Lock()
+				defer mu.Unlock()
+				r, ok := errors.AsType[*gate.Refused](err)
+				switch took := time.Since(begin); {
+				case err == nil:
+					passed++
+					g.Release(grant, true)
+				case ok && r.Reason == gate.Deadline && took <= 3*trip:
+					refused++
+				default:
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if passed != 5 || refused != 3 {
+			t.Errorf("%d passed, %d were refused", passed, refused)
+		}
+		wantIdle(t, g, "k")
+	})
+}

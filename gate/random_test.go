@@ -108,6 +108,7 @@ func randomly(t *testing.T, rng *rand.Rand) {
 	peak := 0
 	var wg sync.WaitGroup
 	started, left := 0, 0
+	reached := time.Now()
 	for i := range 400 {
 		h := hosts[rng.IntN(len(hosts))]
 		line := fmt.Sprint("k", rng.IntN(3))
@@ -164,12 +165,13 @@ func randomly(t *testing.T, rng *rand.Rand) {
 			h.gate.Settle(grant, []limiter.Cost{{Key: "tokens", Cost: settles}}, true)
 			h.gate.Release(grant, true)
 		})
-		switch rng.IntN(60) {
-		case 0:
+		switch n := rng.IntN(60); {
+		case n == 0 && time.Since(reached) > 10*time.Second: // long enough to renew
 			s.fail(errors.New("out of reach"))
 			time.Sleep(time.Duration(rng.IntN(20_000)) * time.Millisecond)
 			s.fail(nil)
-		case 1:
+			reached = time.Now()
+		case n == 1:
 			h.gate.Wake(line)
 			h.gate.Hurry(line)
 		}

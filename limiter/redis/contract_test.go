@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paceline-proxy/paceline/internal/contract"
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -32,7 +32,7 @@ func TestContract(t *testing.T) {
 		return open(t, url, redis.Options{Tag: t.Name()})
 	}
 	limitertest.Run(t, limitertest.Harness{
-		Outcome: contract.Of(t, "redis"),
+		Outcome: promises.Of(t, "redis"),
 		Open:    func(t *testing.T) limiter.Limiter { return beside(t, nil) },
 		Reopen: func(t *testing.T, l limiter.Limiter) limiter.Limiter {
 			if err := l.(*redis.Limiter).Close(); err != nil {
