@@ -43,8 +43,8 @@ func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]lim
 
 // few is an error where there are more limits than a script takes.
 func few(limits []limiter.Limit) error {
-	if len(limits) > mostKeys {
-		return fmt.Errorf("%w: %d limits, of which redis takes %d", limiter.ErrInvalid, len(limits), mostKeys)
+	if len(limits) > mostLimits {
+		return fmt.Errorf("%w: %d limits, of which redis takes %d", limiter.ErrInvalid, len(limits), mostLimits)
 	}
 	return nil
 }
@@ -96,11 +96,12 @@ type run struct {
 }
 
 // How much one script is asked, so that it does not keep others waiting: runs,
-// requests of a run, and keys of all.
+// requests of a run, limits of a request, and keys of all.
 const (
-	mostRuns  = 128
-	mostEqual = 1024
-	mostKeys  = 4000
+	mostRuns   = 128
+	mostEqual  = 1024
+	mostLimits = 1000
+	mostKeys   = 4000
 )
 
 // put takes requests from the next on, and says which is the next then.
