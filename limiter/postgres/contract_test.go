@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/paceline-proxy/paceline/internal/contract"
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -116,7 +116,7 @@ func keeps(t *testing.T, server string, o postgres.Options, outcome func(limiter
 // are in real time.
 func TestContract(t *testing.T) {
 	server := servertest.Postgres(t)
-	keeps(t, server, postgres.Options{Schema: schema(t, server)}, contract.Of(t, "postgres"))
+	keeps(t, server, postgres.Options{Schema: schema(t, server)}, promises.Of(t, "postgres"))
 }
 
 // One server connection serves many clients, a transaction each, and none by
