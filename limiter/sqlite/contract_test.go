@@ -78,3 +78,12 @@ func TestContract(t *testing.T) {
 		})
 	}
 }
+
+// CC-25, L-27: ten processes and one file.
+func TestTenProcesses(t *testing.T) {
+	limitertest.Race(t, limitertest.RaceHarness{
+		Store:     func(t *testing.T) string { return filepath.Join(t.TempDir(), "limits.db") },
+		Open:      func(t *testing.T, path string) limiter.Limiter { return open(t, path) },
+		Processes: 10,
+	})
+}
