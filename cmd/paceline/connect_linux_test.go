@@ -41,14 +41,21 @@ func TestConnectAtTerminal(t *testing.T) {
 			t.Errorf("it shows what is secret:\n%s", p)
 		}
 	}
+	hidden := func(p *ptytest.Terminal, keys string) {
+		await(t, func() bool { return !p.Cooked() })
+		p.Press(keys)
+	}
 	// Nothing was kept before, and nothing is where it is not finished.
-	connect(130, func(p *ptytest.Terminal) { p.Await("Where the counts are.*: "); p.Press("hunter2\x03") })
+	connect(130, func(p *ptytest.Terminal) {
+		p.Await("Where the counts are.*: ")
+		hidden(p, "hunter2\x03")
+	})
 	if _, err := os.Stat(file); err == nil {
 		t.Error("settings of somebody who changed their mind")
 	}
 	connect(0, func(p *ptytest.Terminal) {
 		p.Await("Where the counts are.*: ")
-		p.Press(secret + "\r")
+		hidden(p, secret+"\r")
 		p.Await(`Schema in Postgres.*: `)
 		p.Press("\r")
 		p.Await("own works, and its settings are kept in " + regexp.QuoteMeta(file) + "\r\nto use it: limiter: {url: module:own}\r\n")
@@ -57,7 +64,7 @@ func TestConnectAtTerminal(t *testing.T) {
 	// What is kept can be kept.
 	connect(0, func(p *ptytest.Terminal) {
 		p.Await(`Where the counts are.* \(Enter keeps it\): `)
-		p.Press("\r")
+		hidden(p, "\r")
 		p.Await("Schema in Postgres.*: ")
 		p.Press("\r")
 	})
@@ -65,7 +72,7 @@ func TestConnectAtTerminal(t *testing.T) {
 	// What does not work changes nothing.
 	connect(1, func(p *ptytest.Terminal) {
 		p.Await("Where the counts are")
-		p.Press("-\r")
+		hidden(p, "-\r")
 		p.Await("Schema in Postgres")
 		p.Press("limits\r")
 		p.Await("the limiter module own: open: invalid_params: .*the setting url is missing")

@@ -35,12 +35,13 @@ const (
 func newLimiter() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limiter",
-		Short: "Serve a limiter to programs in any language",
+		Short: "Serve a limiter to programs in any language, or prepare its database",
 		Long: `Serve a limiter over HTTP, so that programs in any language can ask before they
 call: acquire, release and throttle, in adapter protocol 2. docs/slot.md shows it
 with curl.`,
 		Example: `  paceline limiter serve --url memory
-  paceline limiter serve --url postgres://db/limits --listen 0.0.0.0:8793`,
+  paceline limiter serve --url postgres://db/limits --listen 0.0.0.0:8793
+  paceline limiter migrate --print`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -49,7 +50,7 @@ with curl.`,
 			return c.Help()
 		},
 	}
-	c.AddCommand(newLimiterServe())
+	c.AddCommand(newLimiterServe(), newLimiterMigrate())
 	return c
 }
 

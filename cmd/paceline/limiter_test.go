@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,7 +17,9 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/postgres"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
 )
 
@@ -226,6 +229,37 @@ func shapeOf(answer string) string {
 	answer = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"`).ReplaceAllString(answer, "AT")
 	answer = regexp.MustCompile(`"retryAfterMs":\d+`).ReplaceAllString(answer, `"retryAfterMs":N`)
 	return regexp.MustCompile(`"permit":"[^"]+"`).ReplaceAllString(answer, `"permit":"P"`)
+}
+
+// L-26: the schema is there once somebody has migrated, also where who opens the
+// limiter may not.
+func TestLimiterMigrate(t *testing.T) {
+	at := servertest.Postgres(t)
+	schema := fmt.Sprintf("wire_migrate_%d", time.Now().UnixNano())
+	join := "?"
+	if strings.Contains(at, "?") {
+		join = "&"
+	}
+	at += join + "schema=" + schema + "&migrate=check"
+	if _, err := postgres.Open(t.Context(), at, postgres.Options{}); err == nil {
+		t.Fatal("a schema that nobody has made was opened")
+	}
+	for range 2 {
+		var out, errs strings.Builder
+		if code := run(t.Context(), []string{"limiter", "migrate", "--url", at}, nil, &out, &errs); code != exitOK || !strings.HasPrefix(out.String(), "the schema "+schema+" of postgres://") {
+			t.Fatalf("exit %d: %s%s", code, out.String(), errs.String())
+		}
+	}
+	l, err := postgres.Open(t.Context(), at, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Acquire(t.Context(), limiter.Request{Key: "me"}); err != nil || !d.Granted {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // own installs paceline's limiter as a module of a home, with the settings that

@@ -165,10 +165,13 @@ func TestSettings(t *testing.T) {
 	}
 
 	// Nor may others read it.
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = m.LoadSettings(); err == nil || !strings.HasSuffix(err.Error(), "can be read by other users, and holds secrets; chmod 600 it") {
+	if values, err = m.LoadSettings(); err == nil || values["url"].Written != "${TEST_DATABASE}" || !strings.HasSuffix(err.Error(), "can be read by other users, and holds secrets; chmod 600 it") {
 		t.Errorf("a file that others can read: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paceline-proxy/paceline/internal/contract"
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
@@ -73,7 +73,7 @@ func TestContract(t *testing.T) {
 				Reopen:    f.reopen,
 				Host:      f.host,
 				Tolerance: time.Millisecond,
-				Outcome:   contract.Of(t, "sqlite"),
+				Outcome:   promises.Of(t, "sqlite"),
 			})
 		})
 	}
