@@ -160,8 +160,11 @@ func TestLockedFile(t *testing.T) {
 		t.Errorf("waited %v, want %v", took, wait)
 	}
 	for what, call := range map[string]func(context.Context) error{
-		"acquire":  func(ctx context.Context) error { _, err := l.Acquire(ctx, once("a")); return err },
-		"batch":    func(ctx context.Context) error { _, err := l.AcquireBatch(ctx, []limiter.Request{once("a")}); return err },
+		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, once("a")); return err },
+		"batch": func(ctx context.Context) error {
+			_, err := l.AcquireBatch(ctx, []limiter.Request{once("a")})
+			return err
+		},
 		"release":  func(ctx context.Context) error { return l.Release(ctx, d.Permit) },
 		"throttle": func(ctx context.Context) error { return l.Throttle(ctx, "caller", time.Now().Add(time.Hour)) },
 	} {
