@@ -154,9 +154,9 @@ func TestArrows(t *testing.T) {
 		"internal/proxy": {"internal/config", "internal/spelling", "internal/slot/address",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/slot": {"internal/home", "internal/spelling", "internal/slot/address", "internal/modules", "internal/config",
-			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", "limiter/redis", "limiter/slothttp", "limiter/sqlite", others},
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite", others},
 		"internal/daemon": {"internal/proxy", "internal/history", "internal/home", "internal/config", "internal/spelling",
-			"internal/reach", "internal/slot", "internal/slot/address", "internal/modules", "limiter/redis", "limiter/slothttp", "limiter/sqlite",
+			"internal/reach", "internal/slot", "internal/slot/address", "internal/modules", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite",
 			"", "gate", "policy", "budget", "budget/file", "dialect", "limiter", "limiter/memory", others},
 	}
 	for pkg, allowed := range may {

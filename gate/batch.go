@@ -147,8 +147,15 @@ func (g *Gate) arrived(l *line, batch []asked, ds []limiter.Decision, err error)
 	}
 }
 
-// tell hands a waiter what came of asking for it.
-func (w *waiter) tell(a answer) { w.told <- &a }
+// tell hands a waiter what came of asking for it, in the place of what it has
+// not heeded yet. The lock is held.
+func (w *waiter) tell(a answer) {
+	select {
+	case <-w.told:
+	default:
+	}
+	w.told <- &a
+}
 
 // acquire asks for one request, whatever stands in line.
 func (g *Gate) acquire(ctx context.Context, r limiter.Request) (d limiter.Decision, err error) {

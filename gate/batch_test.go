@@ -14,6 +14,7 @@ import (
 
 	"github.com/paceline-proxy/paceline/gate"
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/policy"
 )
 
@@ -408,4 +409,108 @@ func TestPlansOfABatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waking while the head is asked for is not missed: what it is refused for may
+// be over.
+func TestWakingDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(trip)
+		g, b := gate.New(s), newBook()
+		if err := s.Limiter.Throttle(t.Context(), "k", time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		a := ask("k")
+		a.Started = func(time.Time) { b.note("") }
+		go pass(t, g, a)
+		rest(trip * 3 / 4) // refused, which is not known yet
+		if err := s.Open(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		g.Wake("k")
+		rest(2 * time.Hour)
+		b.want(t, "@10ms")
+	})
+}
+
+// A head whose alarm comes while one before it is asked for, which then meets
+// limits of its own alone, asks next.
+func TestAlarmDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(trip)
+		g, b := gate.New(s), newBook()
+		w, slow := window("w", 1, time.Second), window("slow", 1, time.Hour)
+		start(t, g, b, "first", own("k", "slow", slow, w))
+		go start(t, g, b, "head", ask("k", w))
+		rest(time.Second - trip) // its alarm comes a moment after the other has come
+		urgent := own("k", "slow", slow, w)
+		urgent.Priority = gate.Interactive
+		go start(t, g, b, "urgent", urgent)
+		rest(2 * time.Hour)
+		b.want(t, "first@5ms", "head@1.01s", "urgent@1h0m0.01s")
+	})
+}
+
+// A limiter that fails at once fails all who ask.
+func TestFailingAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(failing{memory.New()})
+		var wg sync.WaitGroup
+		for i := range 2000 {
+			wg.Go(func() {
+				if _, err := g.Enter(t.Context(), ask(fmt.Sprint("k", i%2))); err == nil {
+					t.Error("let through")
+				}
+			})
+		}
+		wg.Wait()
+		wantIdle(t, g, "k0", "k1")
+	})
+}
+
+type failing struct{ *memory.Limiter }
+
+func (failing) AcquireBatch(context.Context, []limiter.Request) ([]limiter.Decision, error) {
+	return nil, errors.New("out of reach")
+}
+
+// The time that a shared limiter takes to answer is nobody's wait: who may not
+// wait at all is let through where there is room, also while others are asked
+// for, and refused at once where there is none.
+func TestNoPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(trip)
+		g := gate.New(s)
+		w := window("w", 5, time.Hour)
+		begin := time.Now()
+		var mu sync.Mutex
+		passed, refused := 0, 0
+		var wg sync.WaitGroup
+		for i := range 8 {
+			a := ask("k", w)
+			a.Arrived = begin.Add(time.Duration(i))
+			a.Deadline = begin
+			wg.Go(func() {
+				grant, err := g.Enter(t.Context(), a)
+				mu.Lock()
+				defer mu.Unlock()
+				r, ok := errors.AsType[*gate.Refused](err)
+				switch took := time.Since(begin); {
+				case err == nil:
+					passed++
+					g.Release(grant, true)
+				case ok && r.Reason == gate.Deadline && took <= 3*trip:
+					refused++
+				default:
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if passed != 5 || refused != 3 {
+			t.Errorf("%d passed, %d were refused", passed, refused)
+		}
+		wantIdle(t, g, "k")
+	})
 }

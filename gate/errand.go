@@ -99,7 +99,7 @@ func (g *Gate) run(grant Grant) {
 }
 
 func (g *Gate) settle(grant Grant, costs []limiter.Cost, less bool) {
-	ctx, cancel := g.briefly()
+	ctx, cancel := g.briefly(context.Background())
 	defer cancel()
 	err := g.limiter.(limiter.Settler).Settle(ctx, grant.Permit, costs)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -153,7 +153,7 @@ func (g *Gate) freeLater(grant Grant, lapses time.Time, wait time.Duration) {
 }
 
 func (g *Gate) release(grant Grant) error {
-	ctx, cancel := g.briefly()
+	ctx, cancel := g.briefly(context.Background())
 	defer cancel()
 	if err := g.limiter.Release(ctx, grant.Permit); err != nil {
 		return fmt.Errorf("releasing a permit: %w", err)
@@ -169,11 +169,11 @@ func (g *Gate) gaveBack(grant Grant) {
 }
 
 // briefly is for calls that end even where the limiter does not end them.
-func (g *Gate) briefly() (context.Context, context.CancelFunc) {
+func (g *Gate) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if g.carrier == nil {
-		return context.Background(), func() {}
+		return ctx, func() {}
 	}
-	return context.WithTimeout(context.Background(), longestCall)
+	return context.WithTimeout(ctx, longestCall)
 }
 
 func (g Grant) fail(err error) {

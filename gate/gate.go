@@ -157,6 +157,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 	}
 	w := &waiter{ask: a, priority: a.Priority, kick: make(chan struct{}, 1)}
 	if g.carrier != nil {
+		w.since = time.Now()
 		w.told = make(chan *answer, 1)
 	}
 	w.awake.Lock()
@@ -184,8 +185,8 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 			until = time.Time{}
 		}
 		var got answer
-		if w.got != nil {
-			got, w.got, underway = *w.got, nil, false
+		if told := w.heed(); told != nil {
+			got, underway = *told, false
 		} else if turn, seen := g.beginAsk(l, w); turn {
 			if got = g.ask(ctx, l, w, seen); got.came && !got.granted {
 				g.endAsk(l)
@@ -204,7 +205,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		}
 		var err error
 		if underway {
-			err = w.sleep(ctx, ages)
+			_, err = w.sleep(ctx, ages) // its patience ends with the answer
 		} else {
 			if a.Elsewhere != nil && (got.came || !again.IsZero() && !again.After(now)) {
 				var elsewhere bool
@@ -217,7 +218,7 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 					a.Waiting(at)
 				}
 			}
-			err = w.wait(ctx, sooner(sooner(until, again), ages))
+			err = w.wait(ctx, sooner(sooner(until, again), ages), g.hopes(l, w))
 		}
 		if err != nil {
 			g.explain(l, w, err)

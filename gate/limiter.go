@@ -17,6 +17,8 @@ func (g *Gate) Renews() bool {
 
 // Throttle closes a caller key in the limiter until a stated wait is over.
 func (g *Gate) Throttle(ctx context.Context, key string, until time.Time) error {
+	ctx, cancel := g.briefly(ctx)
+	defer cancel()
 	if err := g.limiter.Throttle(ctx, key, until); err != nil {
 		return fmt.Errorf("throttling: %w", err)
 	}
@@ -29,6 +31,8 @@ func (g *Gate) Open(ctx context.Context, key string) error {
 	if !ok {
 		return errors.New("this limiter cannot end a stated wait before its time")
 	}
+	ctx, cancel := g.briefly(ctx)
+	defer cancel()
 	if err := o.Open(ctx, key); err != nil {
 		return fmt.Errorf("opening a key: %w", err)
 	}

@@ -136,12 +136,8 @@ func (g *Gate) age(l *line, w *waiter, now time.Time) (ages time.Time) {
 func (g *Gate) leave(l *line, w *waiter) (grant Grant, granted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	select {
-	case got := <-w.told:
-		if got.granted {
-			return got.grant, true
-		}
-	default:
+	if told := w.heed(); told != nil && told.granted {
+		return told.grant, true
 	}
 	g.remove(l, w)
 	now := time.Now()

@@ -239,7 +239,7 @@ func (r Rules) limits(s *budget.State, levels []budget.Level, now time.Time, a A
 	lasting := len(limits)
 	if s.Probe.Needed && !r.declaresRequests() {
 		// The probe has to be counted by what will space those behind it.
-		every := toldInterval(s, now)
+		every := r.toldInterval(s, now)
 		if r.learns(s, now) && s.Rate.PerSecond == 0 {
 			every = max(every, spacingAfter(s.Episode.Wait))
 		}
@@ -303,13 +303,15 @@ func (r Rules) rampInterval(s *budget.State, now time.Time, factor float64) time
 	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
 		return every
 	}
-	return time.Duration(s.Peers(now)) * cmp.Or(toldInterval(s, now), s.Ramp.Every)
+	return time.Duration(s.Peers(now)) * cmp.Or(r.toldInterval(s, now), s.Ramp.Every)
 }
 
 // toldInterval is the time between starts that the told limits of requests
 // come to.
-func toldInterval(s *budget.State, now time.Time) time.Duration {
-	var longest time.Duration
+func (r Rules) toldInterval(s *budget.State, now time.Time) (longest time.Duration) {
+	if r.NoBudgets {
+		return 0 // what is kept is from before
+	}
 	for _, b := range s.Readings {
 		longest = max(longest, toldEvery(b, now))
 	}

@@ -53,6 +53,16 @@ func (g *rig) knock(t *testing.T, what, body string, headers ...string) (status 
 	return res.StatusCode, a
 }
 
+// await waits until something is so.
+func await(t *testing.T, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("not after 20 seconds")
+		}
+	}
+}
+
 func (g *rig) rows() []paceline.Record {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +99,7 @@ func TestDoor(t *testing.T) {
 		_, a := g.knock(t, "acquire", own, key[:2]...)
 		waiting <- a
 	}()
-	g.eventually(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 1 })
+	await(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 1 })
 	if status, _ := g.knock(t, "release", fmt.Sprintf(`{"permit":%q,"status":200}`, first.Permit)); status != 200 {
 		t.Errorf("release: %d", status)
 	}
@@ -200,8 +210,8 @@ func TestDoorLapses(t *testing.T) {
 	if !a.Granted || a.HoldMs != 100 {
 		t.Fatalf("%+v", a)
 	}
-	g.eventually(t, func() bool { _, a := g.knock(t, "acquire", own, key...); return a.Granted })
-	g.eventually(t, func() bool { rows := g.rows(); return len(rows) == 1 && rows[0].Aborted })
+	await(t, func() bool { _, a := g.knock(t, "acquire", own, key...); return a.Granted })
+	await(t, func() bool { rows := g.rows(); return len(rows) == 1 && rows[0].Aborted })
 }
 
 // A caller that leaves while it waits leaves the line, and one whose request was
@@ -220,12 +230,12 @@ func TestDoorLeaving(t *testing.T) {
 		}
 		gone <- err
 	}()
-	g.eventually(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 1 })
+	await(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 1 })
 	leave()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	g.eventually(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 0 })
+	await(t, func() bool { return g.transport.Status()[0].Waiting.Normal == 0 })
 	g.knock(t, "release", fmt.Sprintf(`{"permit":%q,"unsent":true}`, a.Permit))
 	if rows := g.rows(); len(rows) != 1 || !rows[0].NotSent {
 		t.Errorf("the log: %+v", rows)

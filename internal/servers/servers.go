@@ -110,7 +110,13 @@ func (s *Server) Restart() error {
 	if err := s.down("INT"); err != nil {
 		return err
 	}
-	if err := s.up(); err != nil {
+	err := s.up()
+	// The children of a PostgreSQL that was killed find out by themselves.
+	for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline) &&
+		strings.Contains(err.Error(), "pre-existing shared memory block"); err = s.up() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
 		return fmt.Errorf("restart %s: %w", s.name, err)
 	}
 	return nil

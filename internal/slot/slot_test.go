@@ -21,10 +21,11 @@ func TestOpen(t *testing.T) {
 	wire := httptest.NewServer(&slothttp.Handler{Limiter: memory.New(), Secret: "wire-secret"})
 	t.Cleanup(wire.Close)
 	for name, at := range map[string]func(t *testing.T) string{
-		"memory": func(*testing.T) string { return "memory" },
-		"file":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "l.db") + "?durable=1" },
-		"wire":   func(*testing.T) string { return wire.URL },
-		"redis":  func(t *testing.T) string { return servertest.Redis(t) + "?tag=slot" },
+		"memory":   func(*testing.T) string { return "memory" },
+		"file":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "l.db") + "?durable=1" },
+		"wire":     func(*testing.T) string { return wire.URL },
+		"redis":    func(t *testing.T) string { return servertest.Redis(t) + "?tag=slot" },
+		"postgres": func(t *testing.T) string { return servertest.Postgres(t) + "&schema=slot" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := Open(t.Context(), at(t), Options{Home: home.Home{Dir: t.TempDir()}, Secret: map[string]string{"wire": "wire-secret"}[name]})
@@ -48,14 +49,15 @@ func TestOpen(t *testing.T) {
 // and shows no secret.
 func TestOpenFails(t *testing.T) {
 	for at, want := range map[string]string{
-		"sqlit:x":                       "did you mean sqlite?",
-		"sqlite:x?durable=maybe":        "sqlite:PATH?durable=1",
-		"sqlite:x?tag=1":                `"tag"`,
-		"sqlite:/nowhere/at/all/l.db":   "/nowhere/at/all",
-		"redis://me:SECRET@127.0.0.1:1": "127.0.0.1:1",
-		"http://127.0.0.1:1":            "127.0.0.1:1",
-		"unix:/nowhere/l.sock":          "/nowhere/l.sock",
-		"module:none":                   "none",
+		"sqlit:x":                            "did you mean sqlite?",
+		"sqlite:x?durable=maybe":             "sqlite:PATH?durable=1",
+		"sqlite:x?tag=1":                     `"tag"`,
+		"sqlite:/nowhere/at/all/l.db":        "/nowhere/at/all",
+		"redis://me:SECRET@127.0.0.1:1":      "127.0.0.1:1",
+		"postgres://me:SECRET@127.0.0.1:1/d": "127.0.0.1",
+		"http://127.0.0.1:1":                 "127.0.0.1:1",
+		"unix:/nowhere/l.sock":               "/nowhere/l.sock",
+		"module:none":                        "none",
 	} {
 		l, err := Open(t.Context(), at, Options{Home: home.Home{Dir: t.TempDir()}, Secret: "SECRET"})
 		if l != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET") {

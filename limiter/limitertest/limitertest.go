@@ -36,8 +36,6 @@ type Harness struct {
 	// Tolerance is by how much a RetryAt may be later than exact, for a limiter
 	// that rounds its instants. None may be earlier.
 	Tolerance time.Duration
-	// Name is what the limiter is called.
-	Name string
 	// Reopen ends a limiter as a process may end, and opens one over the same
 	// state. nil: nothing outlives the limiter.
 	Reopen func(*testing.T, limiter.Limiter) limiter.Limiter

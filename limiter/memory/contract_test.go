@@ -5,17 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paceline-proxy/paceline/internal/contract"
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 )
 
+// L-113, L-115: the limiter that is there without any choice, in virtual time and
+// in real time (L-118).
 func TestContractInBubble(t *testing.T) {
 	limitertest.Run(t, limitertest.Harness{
 		Open:    func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
 		Bubble:  true,
-		Outcome: contract.Of(t, "memory"),
+		Outcome: promises.Of(t, "memory"),
 	})
 }
 
@@ -25,7 +27,7 @@ func TestContractInRealTime(t *testing.T) {
 	limitertest.Run(t, limitertest.Harness{
 		Open:    func(*testing.T) limiter.Limiter { return l },
 		Unit:    20 * time.Millisecond,
-		Outcome: contract.Of(t, "memory"),
+		Outcome: promises.Of(t, "memory"),
 	})
 }
 
@@ -60,11 +62,11 @@ func TestContractWithJournal(t *testing.T) {
 	j := journaled{paths: map[limiter.Limiter]string{}}
 	open := func(t *testing.T) limiter.Limiter { return j.open(t, filepath.Join(t.TempDir(), "journal")) }
 	t.Run("bubble", func(t *testing.T) {
-		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true, Outcome: contract.Of(t, "memory with journal")})
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true, Outcome: promises.Of(t, "memory with journal")})
 	})
 	t.Run("real", func(t *testing.T) {
 		// An instant of another process is known to the clocks' readings.
 		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond,
-			Outcome: contract.Of(t, "memory with journal")})
+			Outcome: promises.Of(t, "memory with journal")})
 	})
 }

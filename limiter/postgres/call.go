@@ -9,11 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The first statement of each call. In one message with others it begins a
+// The first statements of each call. In one message with others they begin a
 // transaction that ends with them, so that whatever the defaults of server, role
 // and database are, a statement that follows a lock sees what earlier holders of
-// the lock have committed.
-const readCommitted = "set transaction isolation level read committed, read write; "
+// the lock have committed. And a plan that was made while a table was small does
+// not read all of it later.
+const preamble = "set transaction isolation level read committed, read write; set local enable_seqscan = off; "
 
 // call runs a statement in one round trip and returns the values of its first row;
 // nil where there is none. There are no parameters: the statement needs neither to
@@ -31,7 +32,7 @@ func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) 
 		return nil, l.failed(err)
 	}
 	defer conn.Release()
-	results, err := conn.Conn().PgConn().Exec(ctx, readCommitted+statement).ReadAll()
+	results, err := conn.Conn().PgConn().Exec(ctx, preamble+statement).ReadAll()
 	if err != nil {
 		if conn.Conn().IsClosed() && ctx.Err() == nil {
 			l.giveUp(conn)

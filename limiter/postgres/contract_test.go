@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -89,13 +90,14 @@ func with(t testing.TB, server string, pairs ...string) string {
 // clock; instants that the server tells are exact to the microsecond.
 const tolerance = 2 * time.Millisecond
 
-// contract holds the limiter behind a URL to every case, with a process's restart
+// keeps holds the limiter behind a URL to every case, with a process's restart
 // where it has one: closed, and opened again.
-func contract(t *testing.T, server string, o postgres.Options) {
+func keeps(t *testing.T, server string, o postgres.Options, outcome func(limitertest.Case, error)) {
 	l := open(t, server, o)
 	limitertest.Run(t, limitertest.Harness{
 		Open:      func(*testing.T) limiter.Limiter { return l },
 		Tolerance: tolerance,
+		Outcome:   outcome,
 		Host:      func(t *testing.T, _ limiter.Limiter) limiter.Limiter { return open(t, server, o) },
 		Reopen: func(t *testing.T, old limiter.Limiter) limiter.Limiter {
 			if old != limiter.Limiter(l) { // the one that other cases still use stays
@@ -113,7 +115,7 @@ func contract(t *testing.T, server string, o postgres.Options) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t)
-	contract(t, server, postgres.Options{Schema: schema(t, server)})
+	keeps(t, server, postgres.Options{Schema: schema(t, server)}, promises.Of(t, "postgres"))
 }
 
 // Whatever the defaults are, a call sees what those before it have committed.
@@ -123,7 +125,7 @@ func TestContractIsolation(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			server := servertest.Postgres(t)
-			contract(t, with(t, server, "default_transaction_isolation", level), postgres.Options{Schema: schema(t, server)})
+			keeps(t, with(t, server, "default_transaction_isolation", level), postgres.Options{Schema: schema(t, server)}, nil)
 		})
 	}
 }
@@ -131,7 +133,7 @@ func TestContractIsolation(t *testing.T) {
 func TestContractDurable(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t)
-	contract(t, server, postgres.Options{Schema: schema(t, server), Durable: true})
+	keeps(t, server, postgres.Options{Schema: schema(t, server), Durable: true}, nil)
 }
 
 // One server connection serves many clients, a transaction each.
@@ -139,5 +141,25 @@ func TestContractPgBouncer(t *testing.T) {
 	t.Parallel()
 	pg := servertest.StartPostgres(t)
 	bouncer := servertest.StartPgBouncer(t, pg, "default_pool_size=3", "server_reset_query=")
-	contract(t, bouncer.URL, postgres.Options{})
+	keeps(t, bouncer.URL, postgres.Options{}, nil)
+}
+
+// CC-25: several processes that ask at once, and behind a PgBouncer with fewer
+// connections than they have.
+func TestRace(t *testing.T) {
+	race := func(t *testing.T, store func(*testing.T) string) {
+		limitertest.Race(t, limitertest.RaceHarness{
+			Store: store,
+			Open: func(t *testing.T, store string) limiter.Limiter {
+				return open(t, store, postgres.Options{Schema: "race"})
+			},
+		})
+	}
+	t.Run("directly", func(t *testing.T) { race(t, func(t *testing.T) string { return database(t) }) })
+	t.Run("through PgBouncer", func(t *testing.T) {
+		race(t, func(t *testing.T) string {
+			pg := servertest.StartPostgres(t, "default_transaction_isolation=serializable")
+			return servertest.StartPgBouncer(t, pg, "default_pool_size=3").URL
+		})
+	})
 }

@@ -60,7 +60,8 @@ func steps(schema string) string {
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		own := strings.ReplaceAll(string(text), defaultSchema+".", quote(schema)+".")
+		// The session variable is not shared by schemas.
+		own := strings.NewReplacer(defaultSchema+".", quote(schema)+".", "paceline.lost", fmt.Sprintf("paceline.lost_%016x", uint64(lockOf(schema)))).Replace(string(text))
 		fmt.Fprintf(&b, `
 do $migrate$
 declare

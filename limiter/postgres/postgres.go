@@ -139,7 +139,8 @@ func (l *Limiter) prepare(ctx context.Context, o Options) error {
 	if l.durable {
 		return nil
 	}
-	_, err := l.call(ctx, "update "+l.schema+".meta set lossy = true where not lossy returning 1")
+	// That has to be known after a crash before anything of ours can be lost.
+	_, err := l.call(ctx, "set local synchronous_commit = on; update "+l.schema+".meta set lossy = true where not lossy")
 	return err
 }
 

@@ -39,18 +39,19 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 		q := question{l: l, rs: rs, ds: ds, refused: refused, keys: []string{l.tag + "epoch"}}
 		next = q.put(next)
 		if err := q.ask(ctx); err != nil {
-			l.giveBack(ctx, ds[:next])
+			l.giveBack(ds[:next])
 			return nil, err
 		}
 	}
 	return ds, nil
 }
 
-// giveBack gives back the places of what was granted to nobody.
-func (l *Limiter) giveBack(ctx context.Context, ds []limiter.Decision) {
+// giveBack gives back the places of what was granted to nobody, and does not wait
+// for it.
+func (l *Limiter) giveBack(ds []limiter.Decision) {
 	for _, d := range ds {
-		if d.Permit != "" {
-			_ = l.Release(context.WithoutCancel(ctx), d.Permit) // else it lapses
+		if p, ok := permitOf(d.Permit); ok {
+			l.releases.add(p, l.giveBackAll)
 		}
 	}
 }
@@ -217,7 +218,7 @@ func (q *question) ask(ctx context.Context) error {
 		}
 		for _, r := range q.runs {
 			granted := q.ds[r.first : r.first+r.n]
-			q.l.giveBack(ctx, granted)
+			q.l.giveBack(granted)
 			clear(granted)
 			delete(q.refused, q.rs[r.first].Key)
 		}
@@ -237,7 +238,7 @@ func (q *question) read(text string) error {
 	now := instant(clock)
 	for _, run := range q.runs {
 		r := q.rs[run.first]
-		granted, why := int(a.uint(4)), a.uint(1)
+		granted, why := int(a.uint(4)), a.uint(2)
 		if a.short || granted > run.n {
 			return errAnswer
 		}
@@ -270,7 +271,7 @@ func (q *question) read(text string) error {
 }
 
 // sameAsBefore stands for the reasons of a run whose caller was refused before.
-const sameAsBefore = 255
+const sameAsBefore = 65535
 
 // refusal reads what stands in the way: one entry for each bucket, the one that
 // lasts longest, and one for the caller's throttle.

@@ -56,7 +56,7 @@ func newScripts(bucket string) *scripts {
 		peek:     script(placesLua, throttlesLua, peekLua),
 		seed:     script(seedLua),
 		epoch:    script(epochLua),
-		get:      rueidis.NewLuaScript("return {redis.call('GET', KEYS[1])}"),
-		swap:     rueidis.NewLuaScript(swapLua),
+		get:      script("return {get(KEYS[1])}"),
+		swap:     script(swapLua),
 	}
 }

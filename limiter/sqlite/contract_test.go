@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
@@ -68,12 +69,21 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			f := &files{paths: map[limiter.Limiter]string{}}
 			limitertest.Run(t, limitertest.Harness{
-				Name:      "sqlite",
 				Open:      func(t *testing.T) limiter.Limiter { return f.open(t, path(t)) },
 				Reopen:    f.reopen,
 				Host:      f.host,
 				Tolerance: time.Millisecond,
+				Outcome:   promises.Of(t, "sqlite"),
 			})
 		})
 	}
+}
+
+// CC-25, L-27: ten processes and one file.
+func TestTenProcesses(t *testing.T) {
+	limitertest.Race(t, limitertest.RaceHarness{
+		Store:     func(t *testing.T) string { return filepath.Join(t.TempDir(), "limits.db") },
+		Open:      func(t *testing.T, path string) limiter.Limiter { return open(t, path) },
+		Processes: 10,
+	})
 }

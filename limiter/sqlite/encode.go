@@ -12,7 +12,7 @@ import (
 // comes first, so that a damaged row is found out.
 //
 //	sum      4 bytes
-//	windows  number; each: per, asked, coarse, number of entries; each: at, cost
+//	windows  number; each: per, asked, number of entries; each: at, cost
 //	held     number; each: permit (8 bytes), expires, place, has a share; then:
 //	         granted, since, number of tallies; each: per, calls, first, later
 //
@@ -37,7 +37,6 @@ func (b *bucket) encode() []byte {
 		w := &b.windows[i]
 		put(w.per)
 		put(w.asked)
-		put(bit(w.coarse))
 		put(int64(len(w.entries)))
 		last := int64(0)
 		for _, e := range w.entries {
@@ -90,8 +89,8 @@ func (b *bucket) decode(raw []byte) error {
 // bucket or an error.
 func (b *bucket) parse(raw []byte) error {
 	r := reader{raw: raw}
-	for range r.count(4) {
-		w := window{per: r.number(), asked: r.number(), coarse: r.number() == 1}
+	for range r.count(3) {
+		w := window{per: r.number(), asked: r.number()}
 		r.check(w.per > 0 && b.seek(w.per) == nil)
 		n := r.count(2)
 		w.entries = make([]entry, 0, n+1) // most often one will be added

@@ -278,24 +278,41 @@ func TestDamagedFile(t *testing.T) {
 	refused(t, open(t, path), once("a"))
 }
 
-// Who removes the file begins with empty windows, and all share the new one.
+// Who removes the file begins with empty windows, and all share the new one. Those
+// beside it may be forgotten.
 func TestRemovedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
+	for _, beside := range [][]string{{"", "-wal", "-shm"}, {""}, {"", "-wal"}} {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		l := open(t, path)
+		granted(t, l, once("a"))
+		for _, f := range beside {
+			if err := os.Remove(path + f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		granted(t, open(t, path), once("a"))
+		refused(t, l, once("a"))
+		granted(t, l, once("b"))
+		refused(t, open(t, path), once("b"))
+		sound(t, path)
+	}
+}
+
+// Where the directory is gone, calls fail until it is back.
+func TestRemovedDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "limits.db")
 	l := open(t, path)
 	granted(t, l, once("a"))
-	for _, f := range []string{path, path + "-wal", path + "-shm"} {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	granted(t, open(t, path), once("a"))
-	refused(t, l, once("a"))
-	if err := os.Rename(filepath.Dir(path), filepath.Dir(path)+".gone"); err != nil {
+	if err := os.Rename(dir, dir+".gone"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Acquire(context.Background(), once("a"))
 	says(t, err, path, "no directory")
-	if err := os.Rename(filepath.Dir(path)+".gone", filepath.Dir(path)); err != nil {
+	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, l, once("a"))

@@ -41,7 +41,8 @@ create table paceline_limiter.bucket (
   permits bigint[] not null, -- who holds a place, the next to lapse first
   lapses  bigint[] not null, -- and until when
   spans   paceline_limiter.span[] not null
-) with (fillfactor = 50, toast_tuple_target = 8160);
+) with (fillfactor = 50, toast_tuple_target = 8160, -- a row stays in its page, mostly
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 create index bucket_idle on paceline_limiter.bucket (idle);
 
 -- A share is what a permit's call counts in a bucket, where that can be settled:
@@ -61,7 +62,8 @@ create table paceline_limiter.permit (
   expires bigint not null,
   places  uuid[] not null, -- the buckets it holds a place of, in order
   shares  paceline_limiter.share[] not null -- in the order of their buckets
-) with (fillfactor = 70);
+) with (fillfactor = 70,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index permit_expires on paceline_limiter.permit (expires);
 
 create table paceline_limiter.throttle (
@@ -779,6 +781,18 @@ begin
   end if;
 end $body$;
 
+-- abandon gives back the places of permits that nobody was told of, once whoever
+-- may be about to grant them has done so.
+create function paceline_limiter.abandon(ids uuid[], permits bigint[]) returns void
+language plpgsql volatile as $body$
+declare
+  l paceline_limiter.loaded := paceline_limiter.load(ids);
+begin
+  for i in 1 .. cardinality(permits) loop
+    perform paceline_limiter.release(permits[i]);
+  end loop;
+end $body$;
+
 -- renew makes permits last for a hold from now.
 create function paceline_limiter.renew(renewed bigint[], hold bigint, durable boolean) returns void
 language plpgsql volatile as $body$
@@ -931,6 +945,7 @@ create function paceline_limiter.peek(ids uuid[], caller uuid, limits bigint[]) 
 language plpgsql stable as $body$
 declare
   now bigint := paceline_limiter.clock();
+  lost bigint := (select w.since from paceline_limiter.witness w);
   answer bigint[];
   b paceline_limiter.bucket;
   s paceline_limiter.span;
@@ -943,6 +958,9 @@ begin
     if b.id is null then
       answer := answer || 0::bigint || 0::bigint;
       continue;
+    end if;
+    if b.epoch <> lost then
+      b := paceline_limiter.recover(b, lost);
     end if;
     s := paceline_limiter.view(b.spans, limits[q + 3], now);
     answer := answer

@@ -1,4 +1,4 @@
-package contract
+package promises
 
 import (
 	"io"

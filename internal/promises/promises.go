@@ -1,7 +1,7 @@
-// Package contract keeps docs/contract.md, the table of what each limiter of this
+// Package promises keeps docs/contract.md, the table of what each limiter of this
 // module promises, true: a backend's test says by what name it stands there, and
 // fails where the table says otherwise.
-package contract
+package promises
 
 import (
 	"encoding/json"
