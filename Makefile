@@ -36,6 +36,13 @@ spec: ## list the statements of docs/SPEC.md that no test names
 	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' $$(find . -name '*_test.go' -o -name '*.txtar' -o -path './limiter/limitertest/*.go') | sort -u) \
 	  | sort -V
 
+.PHONY: contract
+contract: ## run every limiter's contract and write docs/contract.md
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	  PACELINE_CONTRACT=$$dir tools/servers run go test -count=1 \
+	    -run 'Contract|OverTheWire|SeveralProcesses' ./limiter/memory ./limiter/sqlite ./limiter/redis ./limiter/postgres ./internal/promises && \
+	  PACELINE_CONTRACT=$$dir go test -count=1 -run TestTable ./internal/promises -update
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser, FUZZTIME (10s) each
 	@go list ./... | while read -r p; do \
@@ -55,5 +62,6 @@ crash: ## kill paceline serve at random instants under load, a hundred times (ab
 	cd bench && go run ./crash
 
 .PHONY: bench
-bench: ## what the memory limiter, the proxy and the log cost, beside x/time/rate and a bare ReverseProxy
-	cd bench && go run ./limiter && go run ./proxy && go run ./history
+bench: ## what the limiters, the proxy and the log cost, beside x/time/rate, redis_rate, pgbench and a bare ReverseProxy
+	@tools/servers install
+	cd bench && go run ./limiter && go run ./shared && go run ./proxy && go run ./history

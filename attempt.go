@@ -76,6 +76,7 @@ type attempt struct {
 	observer *observer                   // of the body, nil for none
 
 	estimated budget.Charge // what was counted for it when it was granted
+	took      budget.Charge // what shows of it in what is left of budgets
 	counted   bool          // what it costs is counted, and can be settled
 	metered   atomic.Int64  // when it is settled next while its answer comes
 }
@@ -86,9 +87,8 @@ const (
 	refusalBodyWait = 5 * time.Second
 )
 
-// send makes one attempt: steps 4 to 6. It returns when the head and what is
-// needed to judge it have been read.
-func (c *call) send(grant gate.Grant) *attempt {
+// begin begins an attempt with the leave to make it.
+func (c *call) begin(grant gate.Grant) *attempt {
 	a := &attempt{call: c, grant: grant, booked: c.booked, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
 	c.attempts++
 	r := &a.record
@@ -99,20 +99,31 @@ func (c *call) send(grant gate.Grant) *attempt {
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	a.alarms.cut = a.cancel
 	a.alarms.set(running, c.entry.Total)
+	return a
+}
 
+// send makes one attempt: steps 4 to 6. It returns when the head and what is
+// needed to judge it have been read.
+func (c *call) send(grant gate.Grant) *attempt {
+	a := c.begin(grant)
 	defer func() {
 		if a.answered.IsZero() { // Base has panicked
 			a.settle(errors.New("sending panicked"))
 		}
 	}()
 	a.exchange()
+	a.learned()
+	return a
+}
+
+// learned reads what an attempt has come to, and tells everyone on the key.
+func (a *attempt) learned() {
 	a.answered = time.Now()
 	a.read()
-	if a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
+	if r := &a.record; a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
 		r.NotSent, r.Sent = true, time.Time{}
 	}
 	a.learn()
-	return a
 }
 
 // exchange is the single place that sends.
@@ -134,8 +145,13 @@ func (a *attempt) exchange() {
 	}
 	a.alarms.set(heading, c.entry.Header)
 	defer a.alarms.clear(heading)
-	a.res, a.err = c.transport.base().RoundTrip(out)
-	a.err = c.redact(a.err)
+	a.receive(c.transport.base().RoundTrip(out))
+}
+
+// receive takes what sending came to.
+func (a *attempt) receive(res *http.Response, err error) {
+	c := a.call
+	a.res, a.err = res, c.redact(err)
 	if a.res != nil {
 		a.res.Request = c.req // what was sent may have a key of ours
 		c.hideKey(a.res.Header)
@@ -276,6 +292,9 @@ func (a *attempt) learn() {
 			Sent: a.grant.At, Booked: a.booked, Now: a.answered, Reading: a.reading, Lost: a.res == nil, Heard: a.heard, Activity: activity,
 			Recent: starts.Within(10*time.Second, a.answered),
 		})
+		if !a.heard {
+			a.took = l.Took
+		}
 		if r.Status == http.StatusTooManyRequests || a.reading.Class == dialect.RateLimited {
 			r.Evidence = a.evidence(s, starts, l)
 		}

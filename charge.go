@@ -126,13 +126,21 @@ func (a *attempt) cost(b bill, cause error) budget.Charge {
 	return a.charge(b, cause == nil)
 }
 
-// calibrate learns from what a whole answer was charged.
+// calibrate learns from what a whole answer was charged: as it says itself, else
+// as what is left of the budgets has shown.
 func (a *attempt) calibrate(b bill, charge budget.Charge) {
 	c := a.call
-	if !c.calibrated || b.usage == (dialect.Usage{}) || a.reading.Class != dialect.OK {
+	if !c.calibrated || a.reading.Class != dialect.OK {
 		return
 	}
 	estimate, reserved := c.estimate()
+	if b.usage == (dialect.Usage{}) {
+		input := max(a.took.Input, a.took.Tokens-reserved)
+		if input == 0 {
+			return
+		}
+		charge = budget.Charge{Tokens: input + b.produced, Input: input, Output: b.produced}
+	}
 	if reserved > 0 { // which nobody has to guess
 		charge = budget.Charge{Tokens: charge.Input, Input: charge.Input}
 	}

@@ -81,8 +81,9 @@ func (a *attempt) hear() {
 	if a.heard = !c.unheeded(); !a.heard {
 		return
 	}
-	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) bool {
-		return c.rules.Hear(s, starts, policy.Answer{Sent: a.booked, Now: a.answered, Reading: a.reading})
+	c.caller.Use(a.answered, func(s *budget.State, starts *budget.Starts) (changed bool) {
+		changed, a.took = c.rules.Hear(s, starts, policy.Answer{Sent: a.booked, Now: a.answered, Reading: a.reading})
+		return changed
 	})
 }
 

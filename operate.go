@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,32 @@ func (t *Transport) operates(provider string) error {
 		}
 	}
 	return err
+}
+
+// A PausedStatus is a provider that an operator has paused.
+type PausedStatus struct {
+	Provider string    `json:"provider"`
+	Until    time.Time `json:"until"`
+	Why      string    `json:"why"`
+}
+
+// Paused lists the providers that operators have paused, as far as this process
+// knows, by name.
+func (t *Transport) Paused() (all []PausedStatus) {
+	t.once.Do(t.init)
+	now := time.Now()
+	for key, c := range t.home.book.Callers() {
+		name, orders := strings.CutSuffix(key, operatorKey(""))
+		if provider, err := url.PathUnescape(name); orders && err == nil {
+			c.Look(now, func(s *budget.State, _ *budget.Starts) {
+				if p := s.Pause; p.Active(now) {
+					all = append(all, PausedStatus{provider, p.Until.UTC(), string(p.Reason)})
+				}
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b PausedStatus) int { return strings.Compare(a.Provider, b.Provider) })
+	return all
 }
 
 // operatorKey is where the orders to a provider as a whole are kept, so that

@@ -143,8 +143,8 @@ func TestArrows(t *testing.T) {
 		"terminal": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory",
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
-		"internal/home":    {others},
-		"internal/modules": {"internal/config", "internal/spelling", "limiter/slothttp",
+		"internal/home": {others},
+		"internal/modules": {"internal/config", "internal/slot/address", "internal/spelling", "limiter/slothttp",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/reach":   {"limiter", "limiter/memory"},
@@ -153,9 +153,10 @@ func TestArrows(t *testing.T) {
 		"internal/config":       {"internal/spelling", "internal/slot/address", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
 		"internal/proxy": {"internal/config", "internal/spelling", "internal/slot/address",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
-		"internal/slot": {"internal/home", "internal/spelling", "internal/slot/address", "limiter", "limiter/memory", "limiter/slothttp", "limiter/sqlite", others},
+		"internal/slot": {"internal/home", "internal/spelling", "internal/slot/address", "internal/modules", "internal/config",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite", others},
 		"internal/daemon": {"internal/proxy", "internal/history", "internal/home", "internal/config", "internal/spelling",
-			"internal/reach", "internal/slot", "internal/slot/address", "limiter/slothttp", "limiter/sqlite",
+			"internal/reach", "internal/slot", "internal/slot/address", "internal/modules", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite",
 			"", "gate", "policy", "budget", "budget/file", "dialect", "limiter", "limiter/memory", others},
 	}
 	for pkg, allowed := range may {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/paceline-proxy/paceline/dialect"
@@ -26,8 +25,8 @@ type counting struct {
 	hour   *group
 
 	// What judges refusals without evidence, after everything has been seen:
-	// the starts of each caller, in nanoseconds, and the refusals.
-	starts map[callerKey][]int64
+	// what each caller was sent, and the refusals.
+	starts map[callerKey]*starts
 	unsure []unsureRefusal
 }
 
@@ -53,7 +52,7 @@ func newCounting(q StatsQuery) *counting {
 	}
 	c := &counting{
 		query: q, by: q.By, models: make(map[[2]string]*group), hours: make(map[string]*group),
-		providers: make(map[string]bool), starts: make(map[callerKey][]int64),
+		providers: make(map[string]bool), starts: make(map[callerKey]*starts),
 	}
 	switch {
 	case q.By != "":
@@ -77,8 +76,13 @@ func (c *counting) add(r *Record) {
 	sent := !r.NotSent && !r.Cache
 	// Limits are the account's; where it is not known, the credential's.
 	key := callerKey{r.Provider, orElse(r.Account, r.Credential), r.Scope}
-	if sent && q.Limits[r.Provider].DeclaresRate() {
-		c.starts[key] = append(c.starts[key], at.UnixNano())
+	if limits := q.Limits[r.Provider]; sent && limits.Declared() {
+		of := c.starts[key]
+		if of == nil {
+			of = &starts{tokens: limits.DeclaresTokens()}
+			c.starts[key] = of
+		}
+		of.add(r, at)
 	}
 	if !q.Since.IsZero() && at.Before(q.Since) || !q.Until.IsZero() && !at.Before(q.Until) {
 		return
@@ -93,11 +97,7 @@ func (c *counting) add(r *Record) {
 		g.add(r, at, sent)
 	}
 	if sent && r.refused() && r.Evidence == nil {
-		came := at
-		if r.Done.After(at) {
-			came = r.Done
-		}
-		c.unsure = append(c.unsure, unsureRefusal{key, at.UnixNano(), came.UnixNano(), groups})
+		c.unsure = append(c.unsure, unsureRefusal{key, at.UnixNano(), r.ended(at).UnixNano(), groups})
 	}
 }
 
@@ -210,32 +210,21 @@ func (c *counting) report() *Stats {
 	return s
 }
 
-// judge says of the refusals without evidence whether our starts were within
-// every configured rate when they came.
+// judge says of the refusals without evidence whether what we sent was within
+// every configured limit when they came.
 func (c *counting) judge() {
-	for _, at := range c.starts {
-		slices.Sort(at)
+	for _, of := range c.starts {
+		of.sort()
 	}
 	for _, u := range c.unsure {
-		starts := c.starts[u.key]
-		within := func(per time.Duration) int {
-			// The span ends when the refusal came, or early enough to hold the
-			// refused start itself.
-			end := min(u.came, u.sent+int64(per)-1)
-			return after(starts, end) - after(starts, end-int64(per))
-		}
-		if c.query.Limits[u.key.provider].Exceeded(within) {
+		limits, of := c.query.Limits[u.key.provider], c.starts[u.key]
+		if of != nil && of.exceed(limits, u.sent, u.came) {
 			continue
 		}
 		for _, g := range u.groups {
 			g.row.R429UnderLimit++
 		}
 	}
-}
-
-// after is the index of the first instant after t.
-func after(instants []int64, t int64) int {
-	return sort.Search(len(instants), func(i int) bool { return instants[i] > t })
 }
 
 func (c *counting) rows(groups iter.Seq[*group], order func(a, b *group) int) []StatsRow {

@@ -200,6 +200,11 @@ func TestStatsBySet(t *testing.T) {
 // before it and the configured limits, starts before the period included.
 func TestStatsJudgeRefusalsWithoutEvidence(t *testing.T) {
 	minute := map[string]paceline.Limits{"p": {MaxPerMinute: 3}}
+	places := map[string]paceline.Limits{"p": {MaxConcurrent: 2}}
+	tokens := map[string]paceline.Limits{"p": {MaxTokensPerMinute: 1000}}
+	cost := func(in, out int) func(*paceline.Record) {
+		return func(r *paceline.Record) { r.InTokens, r.OutTokens = in, out }
+	}
 	done := func(s float64) func(*paceline.Record) {
 		return func(r *paceline.Record) { r.Done = noon.Add(time.Duration(s * float64(sec))) }
 	}
@@ -225,6 +230,11 @@ func TestStatsJudgeRefusalsWithoutEvidence(t *testing.T) {
 			[]paceline.Record{row(0, 200), row(0.9, 429, done(0.95))}, 0},
 		{"a late refusal finds its second still", map[string]paceline.Limits{"p": {MaxPerSecond: 1}},
 			[]paceline.Record{row(0, 200), row(0.9, 429, done(5))}, 1},
+		{"more at once than places", places, []paceline.Record{row(0, 200, done(9)), row(1, 200, done(9)), row(2, 429, done(3))}, 0},
+		{"as many as places", places, []paceline.Record{row(0, 200, done(1)), row(1, 200, done(9)), row(2, 429, done(3))}, 1},
+		{"more tokens than a minute has", tokens, []paceline.Record{row(0, 200, cost(600, 100)), row(1, 200, cost(300, 100)), row(2, 429)}, 0},
+		{"fewer tokens", tokens, []paceline.Record{row(0, 200, cost(600, 100)), row(1, 200, cost(200, 50)), row(2, 429)}, 1},
+		{"tokens that have left the window", tokens, []paceline.Record{row(-59, 200, cost(600, 100)), row(1, 200, cost(300, 100)), row(2, 429)}, 1},
 		{"evidence is believed", minute, []paceline.Record{row(0, 200), row(1, 200), row(2, 200), row(3, 429, evidence(true))}, 1},
 	} {
 		s := report(paceline.StatsQuery{Since: noon, Limits: c.limits}, c.rows...)

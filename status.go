@@ -45,6 +45,8 @@ type CallerStatus struct {
 	Effective EffectiveStatus `json:"effective"`
 	Sent60s   int             `json:"sent_60s"`
 	Buckets   []BucketStatus  `json:"buckets,omitempty"`
+	// Budgets is what is done about the buckets; absent where they are heeded.
+	Budgets Budgets `json:"budgets,omitempty"`
 }
 
 // Waiting counts the requests in a line by their priority.
@@ -177,6 +179,9 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 	s.Held = h.heldBy(name)
 	s.Active = max(0, line.Active-s.Held)
 	s.Credential, s.Account = h.who(e, key.account)
+	if e.Budgets != HeedBudgets {
+		s.Budgets = e.Budgets
+	}
 	orders := h.orders(operatorKey(key.provider), now)
 	caller.Look(now, func(state *budget.State, starts *budget.Starts) {
 		state.Obey(&orders, now)

@@ -505,3 +505,43 @@ func (b *bank) agents(t *testing.T, d time.Duration) (part, per100 float64) {
 	wg.Wait()
 	return charged / (d.Minutes() * bankTokens), 100 * float64(refused) / float64(admitted)
 }
+
+// Where answers do not say what they cost, as OpenAI's streams do not unless they
+// are asked to, what is left of a told budget shows it.
+func TestTokensUntold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		charge stub.Charge
+		bound  int
+		want   int // of a request that is said to cost 600 and 12
+	}{
+		"reserved": {stub.ChargeKept, 400, 1000},
+		"no bound": {stub.ChargeReserved, 0, 612},
+		"produced": {stub.ChargeProduced, 0, 612},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := stub.New(stub.Config{Meters: []stub.Meter{{Kind: stub.Bucket, Unit: stub.Tokens, Limit: 100_000}},
+					Headers: stub.HeadersOpenAI, Charge: tt.charge, Service: sec})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, l := tokenRig(t, paceline.Provider{Dialect: "openai", Limits: paceline.Limits{MaxTokensPerMinute: 100_000}}, s.RoundTrip)
+				body := strings.Replace(promptOf(1600, tt.bound, false), "{", `{"stream":true,`, 1) // 404 by its length
+				if tt.bound == 0 {
+					body = strings.Replace(body, `"max_tokens":0,`, "", 1)
+				}
+				for range 12 {
+					r.ask(t.Context(), body, stub.UsageHeader, "input=600 output=12").want(t, 200)
+					time.Sleep(10 * sec)
+				}
+				before := l.used("tokens")
+				go r.ask(t.Context(), body, stub.UsageHeader, "input=600 output=12")
+				synctest.Wait()
+				if reserved := l.used("tokens") - before; reserved < tt.want*98/100 || reserved > tt.want*103/100 {
+					t.Errorf("%d are reserved for another, want %d", reserved, tt.want)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}

@@ -39,10 +39,19 @@ func (r Reading) asOf() time.Time {
 	return r.Sent
 }
 
+// turnSlack is how much later than the wall clock's its windows may turn.
+const turnSlack = time.Second
+
 // recovers is the instant of the recovery. Where it was told as a time, that
 // began when the remaining was counted.
 func (r Reading) recovers() time.Time {
 	at := r.Recovery.At
+	if turns := r.Recovery.Turns; at.IsZero() && !turns.IsZero() {
+		if w := Window(r.Snapshot); !r.Late.is() && turns.Add(-w).After(r.Sent) {
+			turns = turns.Add(-w) // it has turned while the answer was made
+		}
+		return turns.Add(turnSlack)
+	}
 	if !r.Recovery.Relative || r.Late.is() {
 		return at
 	}

@@ -76,7 +76,7 @@ func (c *Caller) Claim(now time.Time) bool {
 		}
 		found = Merge(c.state, stored)
 		p := &found.Probe
-		if mine = p.Needed && p.Sent.IsZero() && !now.Before(p.Claimed) && !found.Pause.Active(now); !mine {
+		if mine = p.Needed && p.Sent.IsZero() && !now.Before(p.Claimed) && !found.Shut(now); !mine {
 			return old
 		}
 		p.By, p.Claimed, p.Changed = id, now.Add(claimFor), now

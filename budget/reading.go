@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,35 +49,75 @@ type Observation struct {
 
 // Observe keeps the buckets one answer reported: of one bucket the latest
 // reading stands, of readings of about the same instant the one that leaves
-// less. starts is the log that the request is in.
-func (s *State) Observe(starts *Starts, o Observation) {
+// less. starts is the log that the request is in. It returns what the request
+// itself has taken in tokens, 0 where that does not show.
+func (s *State) Observe(starts *Starts, o Observation) (took Charge) {
 	starts.answer(o.Sent)
 	for _, b := range o.Buckets {
 		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
+		told := b.Recovery.At
 		i := s.find(b)
 		if i < 0 {
-			s.keep(r)
+			first := r
+			first.Recovery.At = first.recovers()
+			s.keep(first)
 			i = len(s.Readings) - 1
 		}
 		old := &s.Readings[i]
 		if o.Admitted {
+			old.took(starts, r, &took)
 			old.Late = old.Late.after(*old, r, starts)
 		}
 		r.Late = old.Late
-		told := r.Recovery.At
 		r.Recovery.At = r.recovers()
-		old.Fill = old.Fill.after(r, told, o.Admitted)
-		r.Fill = old.Fill
+		fill := old.Fill.after(r, told, o.Admitted)
+		shape := old.shape()
+		r.Fill = fill
+		if old.Fill = fill; old.shape() != shape {
+			old.Drops, old.Base = nil, nil // what was expected was wrong
+		}
 		r.Drops, r.Base = old.Drops, old.Base
 		if r.stands(*old) {
 			if !o.Admitted && old.surprised(starts, r) {
 				// Others leave too little to show how much they would take.
-				r.took(max(2, 2*r.largestDrop(r.asOf())))
+				r.noteDrop(max(2, 2*r.largestDrop(r.asOf())))
 			}
 			r.drop(starts)
 			*old = r
 		}
 	}
+	return took
+}
+
+// took notes in c what the request of a later reading has taken of the bucket,
+// where it was the only one since this reading. Far more than was expected is
+// what others have taken.
+func (r Reading) took(starts *Starts, next Reading, c *Charge) {
+	own := c.of(r.Unit)
+	since := starts.since(r.asOf())
+	if own == nil || len(since) != 1 || !starts.at(since[0]).Equal(next.Sent) || next.Sent.Before(r.Head) {
+		return
+	}
+	if r.Remaining == nil || next.Remaining == nil || !r.lasts(next.Sent) || r.Late.is() || r.Rounding > 0 {
+		return
+	}
+	took := r.between(starts, r.asOf(), next.Sent.Add(-1)) - float64(*next.Remaining)
+	if took > 0 && took <= 4*r.charge(since[0].charge()) {
+		*own = int(took)
+	}
+}
+
+// of is the part of a charge that a bucket of a unit counts, nil for none.
+func (c *Charge) of(unit string) *int {
+	switch unit {
+	case dialect.Tokens:
+		return &c.Tokens
+	case dialect.InputTokens:
+		return &c.Input
+	case dialect.OutputTokens:
+		return &c.Output
+	}
+	return nil
 }
 
 // keep adds a reading of a bucket that was not known.
@@ -122,8 +163,8 @@ func (r Reading) surprised(starts *Starts, next Reading) bool {
 	return r.Remaining != nil && next.Empty() && at.After(r.asOf()) && r.lasts(at) && r.between(starts, r.asOf(), at) >= 0
 }
 
-// took notes a drop, if it is one.
-func (r *Reading) took(drop float64) {
+// noteDrop notes a drop, if it is one.
+func (r *Reading) noteDrop(drop float64) {
 	if drop < 0.5 {
 		return
 	}
@@ -132,23 +173,37 @@ func (r *Reading) took(drop float64) {
 }
 
 // drop notes how much less a reading has found than one of a while ago led to
-// expect. One that finds more is none. What was on its way when either was made
-// explains nothing.
+// expect. One that finds more is none. What was on its way when either was made,
+// or when the window turned, explains nothing.
 func (r *Reading) drop(starts *Starts) {
 	at, base := r.asOf(), *r
 	base.Drops, base.Base = nil, nil
 	old := r.Base
 	switch {
-	case r.Remaining == nil:
+	case r.Remaining == nil || r.astride():
 	case old == nil || !old.lasts(at):
 		r.Base = &base
 	case at.Sub(old.asOf()) >= apart:
 		now := *old
 		now.Fill = r.Fill
 		unsure := starts.Within(transit, old.asOf()) + starts.Within(transit, at.Add(transit))
-		r.took(now.between(starts, now.asOf(), at) - float64(*r.Remaining) - float64(unsure))
+		if step := now.stepsAt(); step.After(old.asOf()) && step.Before(at) {
+			unsure += starts.Within(2*transit, step.Add(transit))
+		}
+		r.noteDrop(now.between(starts, now.asOf(), at) - float64(*r.Remaining) - float64(unsure))
 		r.Base = &base
 	}
+}
+
+// astride reports whether the window turned while the request was under way:
+// nobody knows on which side it was counted.
+func (r Reading) astride() bool {
+	step, window := r.stepsAt(), cmp.Or(Window(r.Snapshot), r.Fill.Longest)
+	if step.IsZero() || window == 0 {
+		return false
+	}
+	began := step.Add(-window)
+	return r.Sent.Before(began.Add(rounding)) && r.Head.After(began.Add(-rounding))
 }
 
 // largestDrop is the largest that is remembered at an instant.
@@ -164,19 +219,11 @@ func (r Reading) largestDrop(now time.Time) float64 {
 
 // charge is what a request takes from the bucket.
 func (r Reading) charge(c Charge) float64 {
-	n := 0
-	switch r.Unit {
-	case dialect.Requests:
+	if r.Unit == dialect.Requests {
 		return 1
-	case dialect.Tokens:
-		n = c.Tokens
-	case dialect.InputTokens:
-		n = c.Input
-	case dialect.OutputTokens:
-		n = c.Output
 	}
-	if n == 0 {
-		return r.largestDrop(r.asOf()) // nobody has estimated it
+	if n := c.of(r.Unit); n != nil && *n > 0 {
+		return float64(*n)
 	}
-	return float64(n)
+	return r.largestDrop(r.asOf()) // nobody has estimated it
 }

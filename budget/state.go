@@ -43,6 +43,9 @@ type Pause struct {
 	Source Source    `json:"source,omitempty"`
 	// Made is when it was made.
 	Made time.Time `json:"made,omitzero"`
+	// Look is when one request may see whether it is over all the same, zero for
+	// not before Until: who has worked an end out may be wrong.
+	Look time.Time `json:"look,omitzero"`
 }
 
 // Active reports whether the pause still runs.
@@ -62,11 +65,28 @@ func (p *Pause) Extend(until time.Time, why Reason, by Source) bool {
 // afterwards. It reports whether the pause lasts longer than before.
 func (s *State) Close(now, until time.Time, why Reason, by Source) bool {
 	if !s.Pause.Extend(until, why, by) {
+		if by == Told && !s.Pause.Look.IsZero() {
+			// What was told binds all the same, and a look that is under way has
+			// not seen it.
+			s.Pause.Look = newer(s.Pause.Look, until, s.Pause.Look, until)
+			s.Probe = Probe{Needed: true, Changed: now}
+		}
 		return false
 	}
 	s.Pause.Made = now
 	s.Probe = Probe{Needed: true, Changed: now}
 	return true
+}
+
+// Shut reports whether nobody may be sent for a pause, not even to see whether it
+// is over.
+func (s *State) Shut(now time.Time) bool {
+	return s.Pause.Active(now) && (s.Pause.Look.IsZero() || now.Before(s.Pause.Look))
+}
+
+// Reopen ends the pause: a look has found that it is over.
+func (s *State) Reopen(now time.Time) {
+	s.obey(s.Orders.and(Orders{Open: now}))
 }
 
 // A Reason is why a caller key is paused.

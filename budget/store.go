@@ -110,6 +110,9 @@ func Merge(a, b State) State {
 	b.obey(orders)
 	m := a
 	m.Pause = newer(a.Pause, b.Pause, a.Pause.Until, b.Pause.Until)
+	if a.Pause.Until.Equal(b.Pause.Until) {
+		m.Pause.Look = newer(a.Pause.Look, b.Pause.Look, a.Pause.Look, b.Pause.Look)
+	}
 	m.Probe = newer(a.Probe, b.Probe, a.Probe.Changed, b.Probe.Changed)
 	m.Episode = newer(a.Episode, b.Episode, a.Episode.Changed, b.Episode.Changed)
 	m.Factor = newer(a.Factor, b.Factor, a.Factor.Changed, b.Factor.Changed)

@@ -18,7 +18,7 @@ var Anthropic = &Dialect{
 	API:      AnthropicAPI,
 	Reports:  true,
 	Tells:    "`anthropic-ratelimit-*` of a minute (also `-priority-` and `-fast-`), rounded to thousands; a plan's windows as fractions",
-	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets}.read,
+	Read:     reader{judge: judgeAnthropic, budgets: anthropicBudgets, spends: Month}.read,
 	Demand:   anthropicDemand,
 	Metering: Metering{
 		PerModel: true,

@@ -116,6 +116,10 @@ type Reading struct {
 	// is "now". One beyond MaxWait is a mistake for whoever waits.
 	Told bool
 	Wait time.Duration
+	// Turns is how long a spent window runs yet by the provider's calendar, where
+	// nobody told how long to wait; 0 is not known. Least is the shortest wait
+	// that the provider's rules allow then, 0 for any.
+	Turns, Least time.Duration
 	// Buckets are the budgets the response reported.
 	Buckets []Snapshot
 	// TooLarge: the request alone exceeds the limit. Waiting cannot help.
@@ -180,6 +184,9 @@ type Recovery struct {
 	// rate it is the reset that was told as well. It may stand beside an unknown
 	// kind: a reset of "now" under an empty bucket was told, and proves nothing.
 	At time.Time `json:"at,omitzero"`
+	// Turns is when a window of the provider's wall clock turns that told no
+	// instant.
+	Turns time.Time `json:"turns,omitzero"`
 	// Relative is true where At was told as a time from when the answer was
 	// made, which may be long before its head came.
 	Relative bool `json:"relative,omitempty"`

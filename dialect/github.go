@@ -3,6 +3,7 @@ package dialect
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // GitHub counts the hour of its REST API, and the minute of its searches, in
@@ -16,12 +17,20 @@ var GitHub = &Dialect{
 	BaseURL:      "https://models.github.ai/inference",
 	Hosts:        []string{"api.github.com", "models.github.ai", "models.inference.ai.azure.com"},
 	Reports:      true,
-	Read:         reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}}.read,
+	Read:         reader{budgets: githubBudgets, waits: []string{"x-ratelimit-timeremaining"}, least: githubLeast}.read,
 	Tells:        "REST: `x-ratelimit-*` of an hour, or a minute for searches; Models: Azure's, and the type of the limit that refused",
 	Metering:     Metering{PerModel: true},
 	Demand:       githubDemand,
 	Kind:         githubKind,
 	KeyPrefixes:  []string{"github_pat_", "ghp_"},
+}
+
+// githubLeast: those who go on within a minute of a hidden limit may be banned.
+func githubLeast(a *answer) time.Duration {
+	if a.says("secondary rate limit", "abuse detection") {
+		return time.Minute
+	}
+	return 0
 }
 
 // githubBudgets: a bucket without a unit is the REST API's, one with a unit

@@ -7,7 +7,7 @@ var Mistral = &Dialect{
 	BaseURL:  "https://api.mistral.ai/v1",
 	Hosts:    []string{"api.mistral.ai", "codestral.mistral.ai"},
 	Reports:  true,
-	Read:     reader{judge: judgeMistral, requests: Minute, tokens: Minute, budgets: mistralBudgets, recovery: StepAt}.read,
+	Read:     reader{judge: judgeMistral, requests: Minute, tokens: Minute, budgets: mistralBudgets, recovery: StepAt, wall: true}.read,
 	Tells:    "`x-ratelimit-*` and `ratelimitbysize-*`: requests and tokens of a minute, tokens of a month; nothing on streams",
 	Metering: Metering{PerModel: true},
 }

@@ -25,6 +25,15 @@ type reader struct {
 	// fixed: the windows behind its IETF fields turn as a whole, so that t is when
 	// all is there again, not when there is more.
 	fixed bool
+	// wall: its windows turn with the minutes and hours of the wall clock.
+	wall bool
+	// zone is how far from UTC its days turn, and spends the window that its
+	// spending is bounded by.
+	zone   time.Duration
+	spends string
+	// least is the shortest wait after a refusal that says none, by the
+	// provider's own rules.
+	least func(*answer) time.Duration
 	// waits are headers of its own that state a wait in seconds.
 	waits []string
 	// concurrent: a refusal for a rate is about requests that run at once.
@@ -64,6 +73,13 @@ func (p reader) read(h Head, body []byte) Reading {
 		r.Class = QuotaExhausted
 		r.Why += ", an hour or more"
 	}
+	switch {
+	case r.Told:
+	case r.Class == QuotaExhausted:
+		r.Turns = p.spent(a, buckets)
+	case r.Class == RateLimited && p.least != nil:
+		r.Least = p.least(a)
+	}
 	r.Named = limited && (a.namesLimit() || anyExhausted(buckets))
 	r.Buckets = snapshots(buckets)
 	return r
@@ -80,6 +96,7 @@ func (p reader) buckets(a *answer) (out []bucket, concurrent bool) {
 		kind = ResetAt
 	}
 	out = settled(a, out, kind)
+	p.turning(a, out)
 	standard, concurrent := ietfBuckets(a)
 	kind = ResetAt
 	if p.fixed {

@@ -89,6 +89,9 @@ func unplanned(w *waiter, plan policy.Plan, now time.Time) (b block, next time.T
 		}
 	}
 	next = plan.NotBefore
+	if plan.Look.After(now) {
+		next = sooner(next, plan.Look)
+	}
 	if w.ask.Reread > 0 && plan.Budget != nil {
 		next = sooner(next, now.Add(w.ask.Reread))
 	}

@@ -90,7 +90,11 @@ func toldSpacing(levels []budget.Level, peers int, now time.Time) (longest time.
 			part := float64(peers) * (1 - max(0, l.Projected-l.Floor)/few)
 			longest = max(longest, time.Duration(part*float64(time.Second)/l.PerSecond))
 		case left > 0:
-			longest = max(longest, time.Duration(float64(peers)*float64(left)/max(1, l.Projected)))
+			n := max(1, l.Projected)
+			if l.Projected >= 1 {
+				n = max(2, n) // the last one goes before the reset, not at it
+			}
+			longest = max(longest, time.Duration(float64(peers)*float64(left)/n))
 		}
 	}
 	return min(longest, mostSpacing)

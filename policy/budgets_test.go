@@ -44,6 +44,8 @@ func TestToldBudgets(t *testing.T) {
 		// S-29: evenly up to the reset; a bucket without a limit as well.
 		"4 left in 20 s":               {60, 4, step(20 * sec), "1/5s", 0},
 		"4 left in 20 s, of any limit": {0, 4, step(20 * sec), "1/5s", 0},
+		// The last one goes before the reset: at it, it would be of the next.
+		"1 left in 20 s": {60, 1, step(20 * sec), "1/10s", 0},
 		// S-30: only below ten.
 		"9 left":  {60, 9, step(18 * sec), "1/2s", 0},
 		"10 left": {60, 10, step(18 * sec), "", 0},

@@ -38,6 +38,9 @@ type Lesson struct {
 	Factor float64
 	// Changed is true where other processes should know.
 	Changed bool
+	// Took is what the request has taken in tokens, as far as what is left of
+	// budgets shows it.
+	Took budget.Charge
 	// Moved is true where the next request may start at another instant.
 	Moved bool
 }
@@ -57,13 +60,14 @@ func holdsOf(s *budget.State) holds {
 }
 
 // Hear takes in what the head of an answer says of budgets, which holds whatever
-// comes behind it. It reports whether other processes should know.
-func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed bool) {
+// comes behind it. It reports whether other processes should know, and what the
+// request has taken as far as it shows.
+func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed bool, took budget.Charge) {
 	if r.NoBudgets {
-		return false
+		return false, took
 	}
-	s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Buckets: a.Reading.Buckets})
-	return len(a.Reading.Buckets) > 0
+	took = s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Buckets: a.Reading.Buckets})
+	return len(a.Reading.Buckets) > 0, took
 }
 
 // Learn takes in an answer; starts is the log that its request is in. Each rule
@@ -74,7 +78,7 @@ func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 	s.Heard = s.Heard || !a.Lost
 	var l Lesson
 	if !a.Lost && !a.Heard {
-		l.Changed = r.Hear(s, starts, a)
+		l.Changed, l.Took = r.Hear(s, starts, a)
 	}
 	if told := a.Reading; told.Told && told.Wait > 0 && pauses(told) {
 		until := a.Now.Add(told.Wait)
@@ -100,8 +104,7 @@ func (r Rules) Learn(s *budget.State, starts *budget.Starts, a Answer) Lesson {
 		l.Changed = true
 	case dialect.QuotaExhausted:
 		if !g.Told || g.Wait == 0 {
-			r.refused(s, a) // nobody says when: by backoff
-			s.Pause.Reason = budget.Quota
+			r.spent(s, a)
 		}
 		l.Paused, l.Changed = true, true
 	case dialect.Billing:
@@ -174,10 +177,44 @@ func (r Rules) refused(s *budget.State, a Answer) {
 	r.resetProbe(s, a)
 	g := a.Reading
 	if e.Wait = g.Wait; !g.Told || g.Wait == 0 {
-		e.Wait = jitterless(r.base(s), e.Refusals, maxBackoff)
-		s.Close(a.Now, a.Now.Add(backoff(r.base(s), e.Refusals)), budget.RateLimit, budget.Learned)
+		base, most := max(r.base(s), g.Least), maxBackoff
+		if g.Least > 0 {
+			most = mostLeast
+		}
+		e.Wait = jitterless(base, e.Refusals, most)
+		s.Close(a.Now, latest(a.Now.Add(jittered(e.Wait)), turned(s, a)), budget.RateLimit, budget.Learned)
 	}
 	e.Refusals++
+}
+
+// lookEvery is how often a pause is looked at whose end is worked out.
+const lookEvery = 10 * time.Minute
+
+// spent pauses for a quota of which nobody says when it comes back: until its
+// window turns, where that is known, else by backoff.
+func (r Rules) spent(s *budget.State, a Answer) {
+	turns := a.Reading.Turns
+	if turns == 0 {
+		r.refused(s, a)
+		s.Pause.Reason = budget.Quota
+		return
+	}
+	s.Close(a.Now, a.Now.Add(turns), budget.Quota, budget.Learned)
+	if s.Pause.Source == budget.Learned && s.Pause.Until.Sub(a.Now) > lookEvery {
+		s.Pause.Look = a.Now.Add(lookEvery)
+	}
+	r.resetProbe(s, a)
+}
+
+// turned is when the short windows turn that an answer reported empty, zero
+// where none is known to.
+func turned(s *budget.State, a Answer) (at time.Time) {
+	for _, b := range s.Readings {
+		if b.Empty() && b.Head.Equal(a.Now) && b.Recovery.Kind == dialect.StepAt && b.Recovery.At.Sub(a.Now) <= longestFit {
+			at = latest(at, b.Recovery.At)
+		}
+	}
+	return at
 }
 
 // base is the first untold wait: two intervals of a fast learned rate, and at
@@ -198,11 +235,14 @@ func (r Rules) admitted(s *budget.State, a Answer) bool {
 	r.relax(s, a)
 	r.raise(s, a)
 	r.gainPlace(s, a)
-	if probed(s, a) && !s.Pause.Active(a.Now) {
-		r.leavePause(s, a.Now, a.Activity)
-		return true
+	if !probed(s, a) || s.Pause.Active(a.Now) && s.Pause.Look.IsZero() {
+		return false
 	}
-	return false
+	if s.Pause.Active(a.Now) {
+		s.Reopen(a.Now)
+	}
+	r.leavePause(s, a.Now, a.Activity)
+	return true
 }
 
 func later(a, b time.Time) time.Time {

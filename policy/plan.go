@@ -70,6 +70,9 @@ type Plan struct {
 	Passing int
 	// NotBefore is the earliest start, zero for now.
 	NotBefore time.Time
+	// Look is when the request may be sent to see whether a pause is over, though
+	// NotBefore is later; zero for not at all.
+	Look time.Time
 	// Paused is true where NotBefore is the end of a pause of the caller key:
 	// a request waits for its turn in any case, for a pause only so long.
 	Paused bool
@@ -158,8 +161,8 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		p.Eases = a.Foreground.Add(shareFor)
 	}
 	switch {
-	case s.Pause.Active(now):
-		p.NotBefore, p.Paused = s.Pause.Until, true
+	case s.Shut(now):
+		p.NotBefore, p.Look, p.Paused = s.Pause.Until, s.Pause.Look, true
 		p.Ordered = s.Pause.Source == budget.Operator
 		p.Quota, p.Closed = s.Pause.Reason == budget.Quota, s.Pause.Reason == budget.Billing
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
@@ -190,7 +193,12 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 
 // expireProbe counts a probe as admitted that has long gone unrefused.
 func (r Rules) expireProbe(s *budget.State, now time.Time, a Activity) {
-	if p := s.Probe; p.Needed && !p.Sent.IsZero() && !now.Before(p.Sent.Add(probeFor)) && !s.Pause.Active(now) {
+	p := s.Probe
+	switch {
+	case !p.Needed || p.Sent.IsZero() || now.Before(p.Sent.Add(probeFor)) || s.Shut(now):
+	case s.Pause.Active(now):
+		s.Probe = budget.Probe{Needed: true, Changed: now} // only an answer ends it sooner
+	default:
 		r.leavePause(s, now, a)
 		s.Episode.Changed = p.Sent.Add(-1) // its answer may yet teach
 	}
@@ -231,7 +239,7 @@ func (r Rules) limits(s *budget.State, levels []budget.Level, now time.Time, a A
 	lasting := len(limits)
 	if s.Probe.Needed && !r.declaresRequests() {
 		// The probe has to be counted by what will space those behind it.
-		every := toldInterval(s, now)
+		every := r.toldInterval(s, now)
 		if r.learns(s, now) && s.Rate.PerSecond == 0 {
 			every = max(every, spacingAfter(s.Episode.Wait))
 		}
@@ -270,6 +278,9 @@ func (r Rules) shared(now time.Time, a Activity) float64 {
 func (r Rules) Started(s *budget.State, now time.Time) {
 	if s.Probe.Needed && s.Probe.Sent.IsZero() {
 		s.Probe.Sent, s.Probe.Changed = now, now
+		if s.Pause.Active(now) {
+			s.Pause.Look = now.Add(lookEvery)
+		}
 	}
 	if s.Ramp.Left > 0 {
 		// However slow it is, it does not end with a herd.
@@ -292,13 +303,15 @@ func (r Rules) rampInterval(s *budget.State, now time.Time, factor float64) time
 	if every := r.Limits.tightest(r.Limits.margin() * factor); every > 0 {
 		return every
 	}
-	return time.Duration(s.Peers(now)) * cmp.Or(toldInterval(s, now), s.Ramp.Every)
+	return time.Duration(s.Peers(now)) * cmp.Or(r.toldInterval(s, now), s.Ramp.Every)
 }
 
 // toldInterval is the time between starts that the told limits of requests
 // come to.
-func toldInterval(s *budget.State, now time.Time) time.Duration {
-	var longest time.Duration
+func (r Rules) toldInterval(s *budget.State, now time.Time) (longest time.Duration) {
+	if r.NoBudgets {
+		return 0 // what is kept is from before
+	}
 	for _, b := range s.Readings {
 		longest = max(longest, toldEvery(b, now))
 	}

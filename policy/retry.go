@@ -65,12 +65,17 @@ func (r Retry) Patience() time.Duration {
 
 const maxBackoff = time.Minute
 
+// mostLeast bounds the waits where a provider's rules have a least one, so that
+// they are not looked at before they end.
+const mostLeast = 8 * time.Minute
+
 // backoff is the n-th wait that nobody stated: base doubled n times, at most
 // a minute, plus up to a quarter and never minus.
 func backoff(base time.Duration, n int) time.Duration {
-	d := jitterless(base, n, maxBackoff)
-	return d + rand.N(d/4+1)
+	return jittered(jitterless(base, n, maxBackoff))
 }
+
+func jittered(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 func jitterless(base time.Duration, n int, most time.Duration) time.Duration {
 	for ; n > 0 && base < most; n-- {
@@ -113,8 +118,12 @@ func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool
 		if t.SpentSince.IsZero() {
 			t.SpentSince = now
 		}
+		wait := g.Turns
+		if g.Told {
+			wait = g.Wait
+		}
 		bearable := r.Retry.WaitForCapacity || r.WaitForQuota ||
-			g.Told && g.Wait > 0 && now.Add(g.Wait).Sub(t.SpentSince) <= r.Retry.Patience()
+			wait > 0 && now.Add(wait).Sub(t.SpentSince) <= r.Retry.Patience()
 		return Verdict{Again: bearable, GiveUp: !bearable}
 	case dialect.Overloaded:
 		if t.FullSince.IsZero() {
@@ -122,8 +131,7 @@ func (r Rules) Judge(t *Tally, g dialect.Reading, now time.Time, repeatable bool
 		}
 		wait := time.Duration(0)
 		if !g.Told || g.Wait == 0 {
-			d := jitterless(time.Second, t.Full, 30*time.Second)
-			wait = d + rand.N(d/4+1)
+			wait = jittered(jitterless(time.Second, t.Full, 30*time.Second))
 		}
 		t.Full++
 		if now.Add(max(wait, g.Wait)).Sub(t.FullSince) > r.Retry.Overload {

@@ -27,12 +27,7 @@ func (r Rules) learns(s *budget.State, now time.Time) bool {
 	if r.Limits.Adaptive.Off || r.declaresRequests() {
 		return false
 	}
-	for _, b := range s.Readings {
-		if toldEvery(b, now) > 0 {
-			return false
-		}
-	}
-	return true
+	return r.toldInterval(s, now) == 0
 }
 
 // endEpisode draws the lesson of a finished episode. The first has no rate to

@@ -28,7 +28,7 @@ import (
 // streamed: their head says at the instant of arrival what the meters decided.
 func Oracle(t Trial) int {
 	c := t.Scenario.config(stub.RetryAfterMS, t.Seed)
-	c.Jitter, c.Penalise, c.Other, c.Refusals = 0, false, stub.Other{}, ""
+	c.Jitter, c.Penalise, c.Other, c.Refusals = 0, false, stub.Other{}, stub.Refusals(stub.HeadersNone)
 	provider := must(stub.New(c))
 	start := t.begin()
 	ctx, stop := context.WithDeadline(context.Background(), start.Add(t.To))

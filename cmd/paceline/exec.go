@@ -146,7 +146,7 @@ func execute(c *cobra.Command, h home.Home, f callerFlags, args []string, requir
 		return err
 	}
 	defer held.Close()
-	at, err := ensure(c.Context(), h)
+	at, _, err := ensure(c.Context(), h)
 	if err != nil {
 		return err
 	}

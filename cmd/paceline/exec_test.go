@@ -91,7 +91,7 @@ func TestAutostartedLife(t *testing.T) {
 	}
 	await(t, func() bool { return out.String() == "up\n" })
 	first, _ := b.Recorded()
-	if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
+	if err := kill(first.PID); err != nil {
 		t.Fatal(err)
 	}
 	await(t, func() bool { s, live := b.Live(t.Context()); return live && s.PID != first.PID })

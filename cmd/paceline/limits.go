@@ -73,6 +73,7 @@ type callerLimits struct {
 	Mode       string                  `json:"mode,omitempty"` // where it is not that of all
 	Declared   paceline.LimitsStatus   `json:"declared"`
 	Told       []paceline.BucketStatus `json:"told"`
+	Budgets    paceline.Budgets        `json:"budgets,omitempty"` // what is done about Told; absent where it is heeded
 	Learned    learnedLimits           `json:"learned"`
 
 	name, baseURL, dialect string
@@ -90,7 +91,7 @@ func limitsOf(s status) []callerLimits {
 	for i, c := range s.Callers {
 		l := callerLimits{
 			Provider: c.Provider, Credential: c.Credential, Account: c.Account, Scope: c.Scope,
-			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), Mode: s.Modes[c.Provider],
+			Declared: c.Limits, Told: append([]paceline.BucketStatus{}, c.Buckets...), Mode: s.Modes[c.Provider], Budgets: c.Budgets,
 			name: s.nameOf(c), baseURL: c.BaseURL, dialect: c.Dialect,
 		}
 		e := c.Effective
@@ -127,7 +128,7 @@ func printLimits(w io.Writer, all []callerLimits, now time.Time) error {
 			row("declared", says)
 		}
 		for _, t := range l.Told {
-			row("told", describeTold(t, now))
+			row("told", describeTold(t, now)+unheeded[l.Budgets])
 		}
 		if says := l.Learned.describe(); says != "" {
 			row("learned", says)
@@ -152,6 +153,12 @@ func describeDeclared(l paceline.LimitsStatus) string {
 		MaxInputTokensPerMinute: l.InputTokensPerMinute, MaxOutputTokensPerMinute: l.OutputTokensPerMinute,
 		MaxConcurrent: l.Concurrent, Pacing: paceline.Pacing(l.Pacing), SafetyMargin: l.SafetyMargin,
 	})
+}
+
+// unheeded is said of what is told where it is not kept to.
+var unheeded = map[paceline.Budgets]string{
+	paceline.LogBudgets:    "; nobody waits for it (budget.logOnly)",
+	paceline.IgnoreBudgets: "; from before it was ignored (budget.enable: false)",
 }
 
 func describeTold(t paceline.BucketStatus, now time.Time) string {

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,10 +35,19 @@ func newBox(t *testing.T) *box {
 	// What was started in the background ends with the test.
 	t.Cleanup(func() {
 		if s, err := b.Recorded(); err == nil && s.PID != os.Getpid() {
-			_ = syscall.Kill(s.PID, syscall.SIGKILL)
+			_ = kill(s.PID)
 		}
 	})
 	return b
+}
+
+// kill ends a process as kill -9 does.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }
 
 // configure writes the home's configuration. STUB in it is the URL of a

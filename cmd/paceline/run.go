@@ -56,8 +56,9 @@ only what the provider reported to be left holds the request up, whether to send
 all the same. Ctrl-C at that question ends the command (exit code 130). wait: in
 paceline.yaml has these times.
 
-Without a terminal a request that could be sent all the same is sent after ten seconds.
-What a provider states is waited for in any case.
+Without a terminal nobody is asked. Limits, and what a provider states, are waited
+for to their end; only where nothing but what the provider reported to be left holds
+the request up is it sent all the same after those ten seconds.
 
 Exit codes, beside those of paceline:
   0    answered
@@ -99,6 +100,7 @@ type request struct {
 	path     string
 	keyFrom  string
 	waits    *terminal.Waits
+	asked    bool // the proxy was asked before
 }
 
 func (f *runFlags) run(c *cobra.Command, args []string) error {

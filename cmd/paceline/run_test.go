@@ -311,6 +311,9 @@ func TestRunUnattended(t *testing.T) {
 	if waited := p.when[2].Sub(p.when[1]); waited > 20*time.Second {
 		t.Errorf("sent after %v", waited)
 	}
+	if out, _, _ := b.run("limits"); !strings.Contains(out, "from before it was ignored (budget.enable: false)") {
+		t.Errorf("limits: %s", out)
+	}
 }
 
 // A proxy that is killed is said to have gone; the next run starts another.
@@ -323,7 +326,7 @@ func TestRunProxyKilled(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			_ = syscall.Kill(s.PID, syscall.SIGKILL)
+			_ = kill(s.PID)
 			return
 		}
 		io.WriteString(w, answered)
@@ -331,7 +334,7 @@ func TestRunProxyKilled(t *testing.T) {
 	b.configure(p.Server, st)
 	b.env = append(b.env, "ST_API_KEY=sk-mine")
 	out, errs, code := b.run("run", "-m", "st/x", "hi")
-	if out != "" || code != 1 || !strings.Contains(errs, "the proxy has gone before it answered: EOF; its log is ") {
+	if out != "" || code != 1 || !strings.Contains(errs, "the proxy has gone before it answered: EOF; its log is ") || !strings.Contains(errs, "--retries 1") {
 		t.Errorf("exit %d: %q %s", code, out, errs)
 	}
 	if out, errs, code = b.run("run", "-m", "st/x", "hi"); out != "Rhine\n" || code != 0 {
@@ -340,8 +343,17 @@ func TestRunProxyKilled(t *testing.T) {
 }
 
 // A proxy that leaves in order sends the request away to come again, to its
-// place at the next.
+// place at the next, which is started if none follows.
 func TestRunProxyReplaced(t *testing.T) {
+	for command, says := range map[string]string{
+		"restart": "",
+		"stop":    "paceline: the proxy was stopped while this request waited; another is started for it\n",
+	} {
+		t.Run(command, func(t *testing.T) { runProxyReplaced(t, command, says) })
+	}
+}
+
+func runProxyReplaced(t *testing.T, command, says string) {
 	p := scriptedBy(t, func(w http.ResponseWriter, n int) { io.WriteString(w, answered) })
 	b := newBox(t)
 	b.configure(p.Server, "idleExitMs: 1m\nproviders: {st: {baseURL: STUB, dialect: openai, limits: {windows: [{calls: 1, perMs: 4s}]}}}\n")
@@ -356,10 +368,10 @@ func TestRunProxyReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, func() bool { s, _, _ := b.run("status", "--line"); return strings.Contains(s, "1 waiting") })
-	if _, errs, code := b.run("restart"); code != 0 {
+	if _, errs, code := b.run(command); code != 0 {
 		t.Fatal(errs)
 	}
-	if err := c.Wait(); err != nil || out.String() != "Rhine\n" || p.count() != 2 {
+	if err := c.Wait(); err != nil || out.String() != "Rhine\n" || p.count() != 2 || errs.String() != says {
 		t.Errorf("%v: %q %s", err, out.String(), errs.String())
 	}
 	if waited := p.when[1].Sub(p.when[0]); waited < 3900*time.Millisecond {

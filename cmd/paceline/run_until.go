@@ -143,9 +143,14 @@ func (r *request) dispatch(ctx context.Context, body []byte) (*http.Response, er
 	if err := r.home.Make(); err != nil {
 		return nil, err
 	}
-	if _, err := ensure(ctx, r.home); err != nil {
+	_, started, err := ensure(ctx, r.home)
+	if err != nil {
 		return nil, err
 	}
+	if started && r.asked {
+		fmt.Fprintf(r.c.ErrOrStderr(), "paceline: the proxy was stopped while this request waited; another is started for it\n")
+	}
+	r.asked = true
 	id := rand.Text()
 	header := r.header.Clone()
 	header.Set("X-Paceline-Request-Id", id)
@@ -167,7 +172,7 @@ func (r *request) dispatch(ctx context.Context, body []byte) (*http.Response, er
 type proxyLost struct{ error }
 
 func (e proxyLost) Error() string {
-	return fmt.Sprintf("the proxy has gone before it answered: %v; its log is serve.log in its home, and the next run starts it again", e.error)
+	return fmt.Sprintf("the proxy has gone before it answered: %v; its log is serve.log in its home. The next run starts it again; with --retries 1 this one would have", e.error)
 }
 
 // watchEvery is how often the proxy is asked what a request waits for.

@@ -185,20 +185,21 @@ func where(s home.Server) string {
 
 // ensure returns where the proxy of the home is reached, and starts one if
 // none runs. What PACELINE_URL or PACELINE_PORT name is not started.
-func ensure(ctx context.Context, h home.Home) (home.Endpoint, error) {
-	at, err := h.Client().Endpoint()
+func ensure(ctx context.Context, h home.Home) (at home.Endpoint, started bool, err error) {
+	at, err = h.Client().Endpoint()
 	if err == nil && !at.Recorded() {
-		return at, h.Client().Call(ctx, "GET", "/health", nil, nil)
+		return at, false, h.Client().Call(ctx, "GET", "/health", nil, nil)
 	}
 	if at.From != "" && err != nil {
-		return at, err
+		return at, false, err
 	}
 	s, live := h.Live(ctx)
 	if !live {
 		f := serveFlags{autostarted: true}
 		if s, err = daemon.Start(ctx, h, f.args(nil)...); err != nil {
-			return home.Endpoint{}, err
+			return home.Endpoint{}, false, err
 		}
 	}
-	return h.ClientOf(s).Endpoint()
+	at, err = h.ClientOf(s).Endpoint()
+	return at, !live, err
 }

@@ -686,3 +686,32 @@ func fill(t *testing.T, name string) {
 		}
 	}
 }
+
+// A damaged file of what is kept hides no pause that the running proxy knows of,
+// and is said where one may be in it.
+func TestWaitWithADamagedStore(t *testing.T) {
+	b := newBox(t)
+	b.configure(nil, "providers: {st: {baseURL: http://127.0.0.1:9/v1}}\n")
+	p := b.serve()
+	if _, errs, code := b.run("pause", "st", "--for", "1h"); code != 0 {
+		t.Fatal(errs)
+	}
+	files, _ := filepath.Glob(filepath.Join(b.RateLimits(), "*.json"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	if err := os.WriteFile(files[0], []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := b.run("wait", "st", "--for", "0s", "--json"); code != exitLimited || !strings.Contains(out, `"headroom":false`) {
+		t.Errorf("while the proxy runs: exit code %d, %s%s", code, out, errs)
+	}
+	p.stop(t, syscall.SIGKILL)
+	if err := os.WriteFile(files[0], []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := b.run("wait", "st", "--for", "0s")
+	if code != 0 || out != "" || !strings.Contains(errs, files[0]) || !strings.Contains(errs, "a pause in it is not known; paceline doctor says what to do\n") {
+		t.Errorf("without a proxy: exit code %d, %s%s", code, out, errs)
+	}
+}

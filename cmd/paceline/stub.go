@@ -33,7 +33,7 @@ time.`,
 		Example: `  paceline stub --limit 15 --per 1m
   paceline stub --meter bucket --limit 15 --per 1m --burst 3 --service 2s
   paceline stub --limit 60 --headers openai --retry-after ms --fault 503:every=20
-  paceline stub --limit 50 --tokens 40000 --charge uncached --headers anthropic
+  paceline stub --limit 50 --tokens 40k --charge uncached --headers anthropic
   paceline stub --limit 10 --refusals gemini
   paceline stub --meter concurrent --limit 4 --refusals queue-full
   paceline stub --limit 60 --headers openai --other 40%/20s

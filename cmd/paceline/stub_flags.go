@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +20,7 @@ type stubFlags struct {
 	json   bool
 	config stub.Config
 	meter  stub.Meter
-	tokens [3]int // per minute: of both kinds, of prompts, of answers
+	tokens [3]tokens // per minute: of both kinds, of prompts, of answers
 }
 
 // define adds the flags to fs.
@@ -28,9 +32,9 @@ func (f *stubFlags) define(fs *pflag.FlagSet) {
 	fs.IntVar(&f.meter.Limit, "limit", 0, "`N` requests admitted in the span, or at once by a concurrent meter; from 1 on")
 	fs.DurationVar(&f.meter.Per, "per", time.Minute, "the span of the limit")
 	fs.IntVar(&f.meter.Burst, "burst", 0, "tokens a bucket holds; 0 is the limit")
-	fs.IntVar(&f.tokens[0], "tokens", 0, "`N` tokens of prompts and answers a minute, on top of the meter; 0 is any number")
-	fs.IntVar(&f.tokens[1], "input-tokens", 0, "`N` tokens of prompts a minute")
-	fs.IntVar(&f.tokens[2], "output-tokens", 0, "`N` tokens of answers a minute")
+	fs.Var(&f.tokens[0], "tokens", "`N` tokens of prompts and answers a minute, such as 40k, on top of the meter; 0 is any number")
+	fs.Var(&f.tokens[1], "input-tokens", "`N` tokens of prompts a minute")
+	fs.Var(&f.tokens[2], "output-tokens", "`N` tokens of answers a minute")
 	fs.Var(&f.config.Charge, "charge", "how a request counts in tokens: input and output as produced, without cached input, with max_tokens reserved until the end, or kept, or by a rule that no client can know (default produced)")
 	fs.Var(&f.config.Other, "other", "another client that spends from the same meters, in bursts, such as 40%/20s")
 	fs.IntVar(&f.config.Concurrent, "concurrent", 0, "most requests in service at once, on top of the meter; 0 is any number")
@@ -63,7 +67,7 @@ func (f *stubFlags) provider(given func(flag string) bool) (*stub.Stub, error) {
 	}
 	for i, unit := range []stub.Unit{stub.Tokens, stub.InputTokens, stub.OutputTokens} {
 		if n := f.tokens[i]; n > 0 {
-			config.Meters = append(config.Meters, stub.Meter{Kind: stub.Bucket, Unit: unit, Limit: n, Per: time.Minute})
+			config.Meters = append(config.Meters, stub.Meter{Kind: stub.Bucket, Unit: unit, Limit: int(n), Per: time.Minute})
 		}
 	}
 	s, err := stub.New(config)
@@ -109,7 +113,7 @@ func (f *stubFlags) faults(given func(flag string) bool) (faults []string) {
 	}
 	for i, flag := range []string{"tokens", "input-tokens", "output-tokens"} {
 		if n := f.tokens[i]; n < 0 {
-			bad("--%s is %d: give a number from 1 on, or 0 for any number", flag, n)
+			bad("--%s is %d: give a number from 1 on, or 0 for any number", flag, int(n))
 		}
 	}
 	counted := f.tokens[0]+f.tokens[1]+f.tokens[2] > 0
@@ -129,3 +133,27 @@ func (f *stubFlags) faults(given func(flag string) bool) (faults []string) {
 	}
 	return faults
 }
+
+// tokens is a number of tokens, with k and M as in the configuration.
+type tokens int
+
+var tokensForm = regexp.MustCompile(`^(-?[0-9]+)(\.[0-9]+)?([kM]?)$`)
+
+// Set reads a number from text.
+func (n *tokens) Set(text string) error {
+	m := tokensForm.FindStringSubmatch(text)
+	unit := map[string]float64{"": 1, "k": 1e3, "M": 1e6}
+	if m != nil {
+		f, err := strconv.ParseFloat(m[1]+m[2], 64)
+		if f *= unit[m[3]]; err == nil && f <= 1<<40 && f == math.Round(f) {
+			*n = tokens(f)
+			return nil
+		}
+	}
+	return errors.New("give a whole number such as 40000, 40k or 1.5M, or 0 for any number")
+}
+
+func (n *tokens) String() string { return strconv.Itoa(int(*n)) }
+
+// Type names the value in a command's help.
+func (n *tokens) Type() string { return "N" }

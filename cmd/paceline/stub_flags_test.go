@@ -138,3 +138,19 @@ func TestErrorsSayWhatToGive(t *testing.T) {
 		}
 	}
 }
+
+// Tokens are counted in thousands and millions as in the configuration.
+func TestStubTokens(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "5": 5, "40k": 40_000, "1.5M": 1_500_000, "2.5k": 2500} {
+		var n tokens
+		if err := n.Set(text); err != nil || int(n) != want {
+			t.Errorf("%s is %d, %v", text, n, err)
+		}
+	}
+	for _, text := range []string{"", "k", "1.5", "1.0001k", "1e3", "NaN", "40K", "9999999999M", "1_000"} {
+		var n tokens
+		if err := n.Set(text); err == nil {
+			t.Errorf("%q is %d", text, n)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paceline-proxy/paceline"
+	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/internal/config"
 	"github.com/paceline-proxy/paceline/internal/daemon"
 	"github.com/paceline-proxy/paceline/internal/home"
@@ -23,6 +24,8 @@ type waitFlags struct {
 	model  string
 	length time.Duration
 	json   bool
+
+	warn func(error) // what it goes by is not all there; said once of each
 }
 
 func newWait() *cobra.Command {
@@ -36,7 +39,7 @@ place: between this and the request others may come. Of several keys, one with r
 is enough.
 
 It asks the running proxy. Without one, or where that has not met the key yet, it
-goes by the pauses in the files of the home.
+goes by the pauses in the files of the home, and says which of them it cannot read.
 
 Exit codes, beside those of paceline:
   0    a request could be sent now
@@ -102,6 +105,13 @@ type headroom struct {
 const lookEvery = time.Second
 
 func (f *waitFlags) run(c *cobra.Command, h home.Home, provider string) error {
+	said := make(map[string]bool)
+	f.warn = func(err error) {
+		if text := err.Error(); !said[text] {
+			said[text] = true
+			fmt.Fprintf(c.ErrOrStderr(), "paceline: %s: a pause in it is not known; paceline doctor says what to do\n", clean(text))
+		}
+	}
 	ctx, began := c.Context(), time.Now()
 	bounded := c.Flags().Changed("for")
 	line := terminal.Waits{Timeout: 1 << 62, OwnInterrupts: true} // it asks nothing
@@ -189,10 +199,19 @@ func (f *waitFlags) look(ctx context.Context, h home.Home, provider string) (hea
 			add(c.Credential+"/"+c.Account, l)
 		}
 	}
+	for _, p := range s.Paused {
+		if p.Provider == provider && len(keys) == 0 { // else its lines have obeyed
+			why := fmt.Sprintf("%s: %s (%s) until %s", paceline.BindsPause, p.Why, budget.Operator, p.Until.Format(time.RFC3339))
+			add("", headroom{provider, f.model, false, p.Until, why, 0})
+		}
+	}
 	if len(keys) == 0 && !elsewhere() {
-		pauses, err := daemon.Pauses(ctx, h, provider)
+		pauses, damaged, err := daemon.Pauses(ctx, h, provider)
 		if err != nil {
 			return free, err
+		}
+		for _, err := range damaged {
+			f.warn(err)
 		}
 		for _, p := range pauses {
 			if f.concerns(p.Scope) {

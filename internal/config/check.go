@@ -105,6 +105,9 @@ func (p *Provider) keys(r *reader, at string) {
 		r.faultAt(at+".apiKey", "is beside credentials", "keep one of the two")
 		return
 	}
+	if p.Credentials != nil && len(p.Credentials) == 0 {
+		r.faultAt(at+".credentials", "has no key", "write - apiKey: ${NAME} of a variable or file:PATH, or leave it out to send the client's own")
+	}
 	if p.apiKey != "" {
 		p.Credentials = []paceline.Credential{{Key: p.apiKey}}
 	}

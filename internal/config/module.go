@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // A Module is the manifest of a limiter that a host starts or reaches:
@@ -64,7 +65,7 @@ func LoadModule(dir string) (*Module, error) {
 // mapping reads a whole file as one mapping.
 func (r *reader) mapping(b []byte, k object) {
 	if root := r.parse(b); root != nil {
-		r.at[""] = root.GetToken().Position
+		r.at[""] = &token.Position{Line: 1, Column: 1} // of what is missing
 		k.read(r, root, "")
 	}
 }
@@ -128,8 +129,8 @@ func settingName(s string) (problem, advice string) {
 
 // finish checks what no value shows alone.
 func (m *Module) finish(r *reader) {
-	if len(r.faults) > 0 && len(r.at) == 0 {
-		return // it could not be read at all
+	if len(r.faults) > 0 && len(r.at) <= 1 {
+		return // nothing of it could be read
 	}
 	folder := filepath.Base(m.Dir)
 	for _, key := range []struct{ name, value, advice string }{
@@ -179,12 +180,12 @@ type Value struct {
 	// Written is what the file says, which may be a reference, ${NAME} or
 	// file:PATH.
 	Written string
-	// Value is what is meant.
+	// Value is what is meant. It may be empty where a variable is.
 	Value string
 }
 
 // LoadSettings reads the settings of a module. Where there is no file there
-// are none.
+// are none. What could be read is there beside [Faults], too.
 func (m *Module) LoadSettings() (map[string]Value, error) {
 	path := filepath.Join(m.Dir, SettingsFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -194,10 +195,11 @@ func (m *Module) LoadSettings() (map[string]Value, error) {
 	if err != nil {
 		return nil, Unreadable{Fault{File: path, Problem: err.Error(), Advice: "paceline connect " + m.Name + " writes it anew"}}
 	}
-	if othersRead(info) && m.secrets() {
-		return nil, Faults{{File: path, Problem: "can be read by other users, and holds secrets", Advice: "chmod 600 it"}}
+	values, err := m.ReadSettings(b)
+	if err == nil && othersRead(info) && m.secrets() {
+		err = Faults{{File: path, Problem: "can be read by other users, and holds secrets", Advice: "chmod 600 it"}}
 	}
-	return m.ReadSettings(b)
+	return values, err
 }
 
 func (m *Module) secrets() bool {
@@ -218,16 +220,13 @@ func (m *Module) ReadSettings(b []byte) (map[string]Value, error) {
 		o.fields = append(o.fields, field{name: s.Name, kind: setting{&read[i], s.Secret}})
 	}
 	r.mapping(b, o)
-	if err := r.all(); err != nil {
-		return nil, err
-	}
 	values := make(map[string]Value)
 	for i, s := range m.Settings {
-		if read[i].Value != "" {
+		if read[i].Written != "" {
 			values[s.Name] = read[i]
 		}
 	}
-	return values, nil
+	return values, r.all()
 }
 
 // WriteSettings is a file that says what is written, in the order of the
@@ -245,10 +244,18 @@ func (m *Module) WriteSettings(written map[string]string) ([]byte, error) {
 // Literal writes a value that is meant as it is.
 func Literal(value string) string { return escaped(value) }
 
-// Reference reports whether a setting is written as ${NAME} or file:PATH, so
-// that nothing of it shows.
+// Reference reports whether a setting is written as file:PATH or with ${NAME}
+// in it, so that what is secret of it is elsewhere.
 func Reference(written string) bool {
-	return strings.HasPrefix(written, "file:") || variable.ReplaceAllString(written, "") == "" && strings.HasPrefix(written, "${")
+	if strings.HasPrefix(written, "file:") {
+		return true
+	}
+	for _, v := range variable.FindAllString(written, -1) {
+		if strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") {
+			return true
+		}
+	}
+	return false
 }
 
 // setting is one of a module's, secret or not.
@@ -259,10 +266,10 @@ type setting struct {
 
 func (k setting) read(r *reader, n ast.Node, path string) {
 	s, ok := r.scalar(n, path, k.says())
+	k.p.Written = s.raw
 	if !ok {
 		return
 	}
-	v := Value{s.raw, s.value}
 	if name, ok := strings.CutPrefix(s.value, "file:"); ok {
 		b, _, err := readFile(r.resolvePath(name), mostSecret)
 		if b = bytes.TrimSpace(b); err == nil && len(b) == 0 {
@@ -272,13 +279,13 @@ func (k setting) read(r *reader, n ast.Node, path string) {
 			r.fault(n, path, "the file of the setting "+err.Error(), "write file: and the path of a file that holds the value alone")
 			return
 		}
-		v.Value = string(b)
+		s.value = string(b)
 	}
-	if strings.ContainsFunc(v.Value, unicode.IsControl) {
+	if strings.ContainsFunc(s.value, unicode.IsControl) {
 		r.fault(n, path, "holds a line break or another control character", "give the value alone")
 		return
 	}
-	*k.p = v
+	k.p.Value = s.value
 }
 
 func (k setting) show() any {

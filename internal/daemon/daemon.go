@@ -257,16 +257,16 @@ func clients(c *config.Config) map[string]paceline.Client {
 // that was asked for must be free.
 func (d *daemon) listen(ctx context.Context) ([]net.Listener, error) {
 	if len(d.Listen) > 0 {
-		return listen(ctx, d.Listen)
+		return Listen(ctx, d.Listen)
 	}
 	addrs := d.config.Listen
 	if len(d.before) > 0 && !d.config.Listens {
 		addrs = d.before
 	}
-	ls, err := listen(ctx, addrs)
+	ls, err := Listen(ctx, addrs)
 	if err != nil && !d.config.Listens && errors.Is(err, syscall.EADDRINUSE) {
 		d.Logger.Warn("the usual port is taken; a free one is used", "error", err)
-		return listen(ctx, []string{"localhost:0"})
+		return Listen(ctx, []string{"localhost:0"})
 	}
 	return ls, err
 }

@@ -1,24 +1,19 @@
-package daemon
+package daemon_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/fleet"
+	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/stub"
@@ -30,148 +25,11 @@ const hosts = 3
 // What the hosts' requests have to fit.
 const (
 	windowCalls = 30
-	windowPer   = 2 * time.Second
-	// A busy machine is late, which is no fault of a limiter: windows are kept
-	// a good deal longer than the provider's.
-	windowSlack = 500 * time.Millisecond
+	windowPer   = time.Second
+	// A busy machine is late, which is no fault of a limiter: windows are kept much
+	// longer than the provider's.
+	windowSlack = 1500 * time.Millisecond
 )
-
-// A fleet is daemons in this process in front of one stand-in provider.
-type fleet struct {
-	provider *stub.Stub
-	at       []home.Server
-	homes    []home.Home
-	answers  sync.Map // status to *atomic.Int64
-}
-
-// newFleet starts daemons with a limiter.
-func newFleet(t *testing.T, limiter string, s stub.Config, limits string) *fleet {
-	t.Helper()
-	provider, err := stub.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(provider)
-	t.Cleanup(server.Close)
-	f := &fleet{provider: provider}
-	for i := range hosts {
-		h := home.Home{Dir: t.TempDir()}
-		file := filepath.Join(h.Dir, "paceline.yaml")
-		text := fmt.Sprintf("limiter: %s\nproviders:\n  p: {baseURL: %s/v1, limits: %s, retry: {maxWaitMs: 1m}}\n", limiter, server.URL, limits)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f.at = append(f.at, start(t, h, file, i))
-		f.homes = append(f.homes, h)
-	}
-	return f
-}
-
-// start runs a daemon until the test ends.
-func start(t *testing.T, h home.Home, file string, i int) home.Server {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan home.Server, 1), make(chan error, 1)
-	log := io.Discard
-	if testing.Verbose() {
-		log = t.Output()
-	}
-	go func() {
-		ended <- Run(ctx, Options{
-			Home: h, ConfigFile: file, Listen: []string{"127.0.0.1:0"}, Version: "test",
-			Ready:  func(s home.Server) { ready <- s },
-			Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})).With("host", i),
-		})
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("host %d: %v", i, err)
-		}
-	})
-	select {
-	case s := <-ready:
-		return s
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("host %d does not start: %v", i, err)
-	}
-	return home.Server{}
-}
-
-// ask sends one request through a host and returns the status of its answer.
-func (f *fleet) ask(ctx context.Context, host int) (status int, said string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.at[host].URL()+"/p/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[]}`))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("Authorization", "Bearer own-key-of-the-client")
-	r.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	return res.StatusCode, string(b), err
-}
-
-// load has clients ask every host without a break, until ctx ends, and leave
-// then.
-func (f *fleet) load(ctx context.Context, t *testing.T, clients int) {
-	var all sync.WaitGroup
-	for i := range hosts {
-		for range clients {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					status, said, err := f.ask(ctx, i)
-					switch {
-					case ctx.Err() != nil:
-					case err != nil:
-						t.Errorf("host %d: %v", i, err)
-						return
-					case status != http.StatusOK:
-						t.Errorf("host %d: %d %s", i, status, said)
-					}
-					n, _ := f.answers.LoadOrStore(status, new(atomic.Int64))
-					n.(*atomic.Int64).Add(1)
-				}
-			})
-		}
-	}
-	all.Wait()
-}
-
-func (f *fleet) status(t *testing.T, host int) (s Status) {
-	t.Helper()
-	if err := f.homes[host].ClientOf(f.at[host]).Status(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// busiest is how many of the instants lie in the fullest window that ends in
-// from..to.
-func busiest(at []time.Time, per time.Duration, from, to time.Time) (most int) {
-	slices.SortFunc(at, time.Time.Compare)
-	oldest := 0
-	for i, a := range at {
-		for a.Sub(at[oldest]) >= per {
-			oldest++
-		}
-		if !a.Before(from) && !a.After(to) {
-			most = max(most, i-oldest+1)
-		}
-	}
-	return most
-}
-
-func (f *fleet) arrivals() (at []time.Time) {
-	for _, a := range f.provider.Arrivals() {
-		at = append(at, a.At)
-	}
-	return at
-}
 
 var limitsOfThree = fmt.Sprintf("{windows: [{calls: %d, perMs: %d, slackMs: %d}], pacing: burst, maxConcurrent: 12}",
 	windowCalls, windowPer.Milliseconds(), windowSlack.Milliseconds())
@@ -179,15 +37,15 @@ var limitsOfThree = fmt.Sprintf("{windows: [{calls: %d, perMs: %d, slackMs: %d}]
 // Three hosts on one limiter keep one limit together: L-27, CC-26. tell is whether
 // they can tell each other that they are there.
 func testTogether(t *testing.T, limiter string, tell bool) {
-	f := newFleet(t, "{url: "+limiter+"}", stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, timeoutMs: 5000}", limiter), stub.Config{
 		Meters: []stub.Meter{{Kind: stub.Rolling, Limit: windowCalls, Per: windowPer}}, Concurrent: 12,
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
-	f.load(ctx, t, 8)
-	c := f.provider.Counts()
+	f.Load(ctx, t, 8)
+	c := f.Provider.Counts()
 	if c.Refused > 0 || c.PeakLive > 12 {
 		t.Errorf("%d were refused, %d at once", c.Refused, c.PeakLive)
 	}
@@ -196,11 +54,72 @@ func testTogether(t *testing.T, limiter string, tell bool) {
 	oracle := windowCalls * (1 + int(time.Since(began)/(windowPer+windowSlack)))
 	t.Logf("%d of %d at most, with %v of slack", c.Admitted, oracle, windowSlack)
 	for i := range hosts {
-		s := f.status(t, i)
+		s := f.Status(t, i)
 		b, _ := json.Marshal(s.Limiter)
 		if s.Limiter.State != "ok" || tell && s.Limiter.Hosts != hosts || len(s.Callers) != 1 || s.Callers[0].Sent60s == 0 {
 			t.Errorf("host %d: %s, %+v", i, b, s.Callers)
 		}
+	}
+}
+
+// A wait that one host was told of binds the others at once, also those whose
+// requests wait already: L-80, L-88, CC-26.
+func TestThrottleReachesAllHosts(t *testing.T) {
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, timeoutMs: 5000}", "sqlite:"+filepath.Join(t.TempDir(), "limits.db")), stub.Config{
+		Meters: []stub.Meter{{Kind: stub.Fixed, Limit: 1, Per: 3 * time.Second}}, RetryAfter: stub.RetryAfterSeconds,
+	}, "{}")
+	// The first opens the window, the second meets its end and is told to wait.
+	for range 2 {
+		if status, said, err := f.Ask(t.Context(), 0); err != nil || status != http.StatusOK {
+			t.Fatal(status, said, err)
+		}
+	}
+	refused := f.Provider.Counts().Refused
+	// That used up the window again: whoever comes is refused, once for all.
+	var all sync.WaitGroup
+	for i := range hosts {
+		all.Go(func() {
+			if status, said, err := f.Ask(t.Context(), i); err != nil || status != http.StatusOK {
+				t.Error(status, said, err)
+			}
+		})
+	}
+	all.Wait()
+	c := f.Provider.Counts()
+	t.Logf("%d refused, %d early", c.Refused, c.Early)
+	if refused == 0 || c.Early > hosts-1 { // those on their way when the wait was told
+		t.Errorf("%d were refused, %d sent into a stated wait", c.Refused, c.Early)
+	}
+}
+
+// A host that is started anew goes on with what all have counted, and keeps no
+// journal of its own.
+func TestRestartWithASharedLimiter(t *testing.T) {
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, timeoutMs: 5000}", "sqlite:"+filepath.Join(t.TempDir(), "limits.db")), stub.Config{},
+		"{windows: [{calls: 4, perMs: 600000, slackMs: 0}], pacing: burst, maxConcurrent: 2}")
+	sent := 0
+	ask := func(host int) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		status, _, err := f.Ask(ctx, host)
+		if err == nil && status == http.StatusOK {
+			sent++
+			return true
+		}
+		return false
+	}
+	if !ask(0) || !ask(1) || !ask(0) {
+		t.Fatal("what fits is not sent")
+	}
+	f.Restart(t, 0)
+	if !ask(0) {
+		t.Error("what fits is not sent by a host that was started anew")
+	}
+	if ask(0) || ask(2) {
+		t.Errorf("%d of 4 were sent", sent)
+	}
+	if _, err := os.Stat(f.Home(0).Journal()); err == nil {
+		t.Error("it keeps a journal")
 	}
 }
 
@@ -246,7 +165,7 @@ func (w *wire) kill() { w.server.Close() }
 // its hosts' shares beside what was let through before; nobody hangs, and in
 // the end all places are free.
 func testOutage(t *testing.T, limiter string, kill, restart func()) {
-	f := newFleet(t, fmt.Sprintf("{url: %s, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,27 +174,29 @@ func testOutage(t *testing.T, limiter string, kill, restart func()) {
 	var outage sync.WaitGroup
 	outage.Go(func() {
 		defer cancel()
-		time.Sleep(windowPer + windowSlack)
+		// In the middle of a window, while the lines wait: a grant whose answer is
+		// lost keeps its place until its hold is over.
+		time.Sleep(windowPer + windowSlack + windowSlack/2)
 		down = time.Now()
 		kill()
 		time.Sleep(2 * (windowPer + windowSlack))
 		for i := range hosts {
-			if s := f.status(t, i).Limiter; s.State != "away" || len(s.Warnings) == 0 {
+			if s := f.Status(t, i).Limiter; s.State != "away" || len(s.Warnings) == 0 {
 				t.Errorf("host %d: with the limiter killed its state is %+v", i, s)
 			}
 		}
 		restart()
 		up = time.Now()
 		for i := range hosts {
-			await(t, 30*time.Second, func() bool { return f.status(t, i).Limiter.State == "ok" })
+			fleet.Await(t, 30*time.Second, func() bool { return f.Status(t, i).Limiter.State == "ok" })
 		}
 		back = time.Now()
 		time.Sleep(windowPer + 2*(windowPer+windowSlack))
 	})
-	f.load(ctx, t, 8)
+	f.Load(ctx, t, 8)
 	outage.Wait()
 	t.Logf("back %v after it was there", back.Sub(up).Round(time.Millisecond))
-	at := f.arrivals()
+	at := f.Arrivals()
 	alone := hosts * (windowCalls * 3 / 10)
 	for _, span := range []struct {
 		what     string
@@ -287,7 +208,7 @@ func testOutage(t *testing.T, limiter string, kill, restart func()) {
 		{"alone", down.Add(windowPer), up, alone},
 		{"afterwards", back.Add(windowPer), time.Now(), windowCalls},
 	} {
-		n := busiest(at, windowPer, span.from, span.to)
+		n := fleet.Busiest(at, windowPer, span.from, span.to)
 		t.Logf("%s: %d in %v, %d at most", span.what, n, windowPer, span.most)
 		if n > span.most {
 			t.Errorf("%s: %d in %v", span.what, n, windowPer)
@@ -296,21 +217,31 @@ func testOutage(t *testing.T, limiter string, kill, restart func()) {
 			t.Errorf("%s: nothing was sent", span.what)
 		}
 	}
-	if live := f.provider.Counts().PeakLive; live > 12+hosts*3 {
+	if live := f.Provider.Counts().PeakLive; live > 12+hosts*3 {
 		t.Errorf("%d at once", live)
-	}
-}
-
-func await(t *testing.T, most time.Duration, ready func() bool) {
-	t.Helper()
-	for began := time.Now(); !ready(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > most {
-			t.Fatalf("not after %v", most)
-		}
 	}
 }
 
 func TestOutageOfTheWire(t *testing.T) {
 	w := newWire(t)
 	testOutage(t, w.url, w.kill, w.start)
+}
+
+func TestTogetherOnRedis(t *testing.T) {
+	testTogether(t, servertest.StartRedis(t).URL, true)
+}
+
+func TestOutageOfRedis(t *testing.T) {
+	s := servertest.StartRedis(t, "--appendonly", "yes")
+	testOutage(t, s.URL, s.Kill, s.Restart)
+}
+
+func TestTogetherOnPostgres(t *testing.T) {
+	testTogether(t, servertest.StartPostgres(t).URL, true)
+}
+
+// It loses nothing: what may have lost grants has all windows full for a while.
+func TestOutageOfPostgres(t *testing.T) {
+	s := servertest.StartPostgres(t)
+	testOutage(t, s.URL+"&durable=true", s.Kill, s.Restart)
 }

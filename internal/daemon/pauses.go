@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -26,19 +27,20 @@ type Pause struct {
 const operator = "~operator"
 
 // Pauses reads what the home knows of every line of a provider, whether a proxy
-// runs or not.
-func Pauses(ctx context.Context, h home.Home, provider string) (all []Pause, err error) {
+// runs or not. damaged is what it could not read: pauses may be among it.
+func Pauses(ctx context.Context, h home.Home, provider string) (all []Pause, damaged []error, err error) {
 	if _, err := os.Stat(h.RateLimits()); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	store, err := file.Open(h.RateLimits())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keys, err := store.Keys()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	damaged = store.Faults()
 	now := time.Now()
 	state := func(key string) budget.State {
 		raw, err := store.Get(ctx, key)
@@ -47,7 +49,7 @@ func Pauses(ctx context.Context, h home.Home, provider string) (all []Pause, err
 		}
 		s, err := budget.Decode(raw, now)
 		if err != nil {
-			return budget.State{}
+			damaged = append(damaged, fmt.Errorf("%s: %w", key, err))
 		}
 		return s
 	}
@@ -69,5 +71,5 @@ func Pauses(ctx context.Context, h home.Home, provider string) (all []Pause, err
 	if len(all) == 0 && orders.Pause.Active(now) { // else they have obeyed
 		all = append(all, Pause{Provider: provider, Pause: orders.Pause})
 	}
-	return all, nil
+	return all, damaged, nil
 }

@@ -19,6 +19,8 @@ type Status struct {
 	NextStart []string                `json:"next_start,omitempty"`
 	Limiter   LimiterStatus           `json:"limiter"`
 	Callers   []paceline.CallerStatus `json:"callers"`
+	// Paused are the providers that somebody has paused, be there lines or not.
+	Paused []paceline.PausedStatus `json:"paused,omitempty"`
 }
 
 func (d *daemon) status() any {
@@ -26,6 +28,7 @@ func (d *daemon) status() any {
 		Version: d.Version, StartedAt: d.started.UTC().Truncate(time.Millisecond),
 		Limiter: d.limiterStatus(),
 		Callers: append([]paceline.CallerStatus{}, d.transport.Status()...),
+		Paused:  d.transport.Paused(),
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -83,7 +83,9 @@ func OpenWith(ctx context.Context, m *config.Module, settings map[string]config.
 	}
 	values := make(map[string]string)
 	for name, v := range settings {
-		values[name] = v.Value
+		if v.Value != "" {
+			values[name] = v.Value
+		}
 	}
 	o := slothttp.Options{Settings: values, Name: "the limiter module " + m.Name, Down: "it may be starting again: see the log"}
 	if len(m.Command) == 0 {

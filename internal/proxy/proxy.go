@@ -60,6 +60,7 @@ type Proxy struct {
 	draining atomic.Bool
 	metrics  *metrics
 	waits    waits
+	door     door
 }
 
 // New returns a Proxy.
@@ -167,6 +168,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case t.name == "control":
 		p.control(w, r, t.rest, c.home)
+	case t.name == "door":
+		p.serveDoor(w, r, s, t, &c)
 	case bare(t.rest) && p.page(w, r, s, t):
 	default:
 		p.pass(w, r, s, t, &c)

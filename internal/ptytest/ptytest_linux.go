@@ -135,5 +135,9 @@ func (term *Terminal) Wait() int {
 	case <-time.After(20 * time.Second):
 		term.t.Fatalf("it does not end:\n%q", term.String())
 	}
+	select { // what it drew last may not have been read yet
+	case <-term.drawn:
+	case <-time.After(time.Second): // a child of its own has the terminal
+	}
 	return term.cmd.ProcessState.ExitCode()
 }

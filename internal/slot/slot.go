@@ -11,9 +11,12 @@ import (
 	"strings"
 
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/modules"
 	"github.com/paceline-proxy/paceline/internal/slot/address"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
+	"github.com/paceline-proxy/paceline/limiter/postgres"
+	"github.com/paceline-proxy/paceline/limiter/redis"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
 )
@@ -38,7 +41,7 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 	if f := address.Check(at); f != nil {
 		return nil, f
 	}
-	switch scheme := address.Scheme(at); scheme {
+	switch address.Scheme(at) {
 	case "memory":
 		return memory.New(), nil
 	case "sqlite":
@@ -47,11 +50,16 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 			return nil, err
 		}
 		return opened(sqlite.Open(ctx, path, sqlite.Options{Durable: durable}))
+	case "redis", "rediss":
+		return opened(redis.Open(ctx, address.WithSecret(at, o.Secret), redis.Options{Logger: o.Logger}))
+	case "postgres", "postgresql":
+		return opened(postgres.Open(ctx, address.WithSecret(at, o.Secret), postgres.Options{Logger: o.Logger}))
 	case "http", "https", "unix":
 		return opened(slothttp.Dial(ctx, at, slothttp.Options{Secret: o.Secret}))
-	default:
-		return nil, fmt.Errorf("this build has no limiter for %s: addresses", scheme)
+	case "module":
+		return opened(modules.Open(ctx, o.Home.Dir, address.Rest(at), o.Logger))
 	}
+	return nil, fmt.Errorf("no limiter has addresses of %s:", address.Scheme(at)) // Check knows them all
 }
 
 // opened is a limiter that was opened, nil where it was not.

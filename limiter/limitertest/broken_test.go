@@ -154,7 +154,7 @@ func TestKitFindsFaults(t *testing.T) {
 	}
 }
 
-// Every statement that one process can prove is named by a case.
+// Every statement that one process can prove is named by a case (L-119).
 func TestStatementsAreNamed(t *testing.T) {
 	var named []string
 	for _, c := range Cases {

@@ -181,9 +181,9 @@ func checkHostsBlobs(s *Subject) error {
 	if err != nil {
 		return err
 	}
-	here, ok := s.Limiter.(limiter.Blobs)
-	if !ok {
-		return ErrNotPromised
+	here, err := s.blobs()
+	if err != nil {
+		return err
 	}
 	return s.countTogether(here, other.Limiter.(limiter.Blobs))
 }

@@ -25,7 +25,7 @@ func (s *stalled) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 }
 
 // Where time is real, a machine that is late in any step is no fault of the
-// limiter.
+// limiter (L-118).
 func TestLateMachineIsNoFault(t *testing.T) {
 	for _, c := range Cases {
 		if c.Name != "peeking says what is counted" {

@@ -36,8 +36,6 @@ type Harness struct {
 	// Tolerance is by how much a RetryAt may be later than exact, for a limiter
 	// that rounds its instants. None may be earlier.
 	Tolerance time.Duration
-	// Name is what the limiter is called in a table of outcomes; see [Run].
-	Name string
 	// Reopen ends a limiter as a process may end, and opens one over the same
 	// state. nil: nothing outlives the limiter.
 	Reopen func(*testing.T, limiter.Limiter) limiter.Limiter
@@ -45,6 +43,9 @@ type Harness struct {
 	// would. Cases may close it, if it can be closed, so what cleans up after them
 	// may close it a second time. nil: nobody shares the limiter's state.
 	Host func(*testing.T, limiter.Limiter) limiter.Limiter
+	// Outcome, where it is set, is told how each case ended: with nil where the
+	// limiter kept the rule, with [ErrNotPromised], or with what it broke.
+	Outcome func(Case, error)
 }
 
 // Run tests a limiter with every case, each as a subtest of its own.
@@ -75,16 +76,21 @@ func (h Harness) run(t *testing.T, c Case) {
 			s.host = func(l limiter.Limiter) limiter.Limiter { return h.Host(t, l) }
 		}
 		err := c.Check(s)
-		if err == nil {
-			return
+		if err != nil && err != ErrNotPromised && !h.Bubble && s.late() && try < patience {
+			t.Logf("run again, since it was late: %v", err)
+			continue
 		}
-		if err == ErrNotPromised {
+		if h.Outcome != nil {
+			h.Outcome(c, err)
+		}
+		switch err {
+		case nil:
+		case ErrNotPromised:
 			t.Skip(err)
-		}
-		if h.Bubble || !s.late() || try == patience {
+		default:
 			t.Fatalf("%v\nrule: %s %v", err, c.Why, c.IDs)
 		}
-		t.Logf("run again, since it was late: %v", err)
+		return
 	}
 }
 

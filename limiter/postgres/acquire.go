@@ -25,8 +25,11 @@ func (l *Limiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decis
 
 // AcquireBatch asks for calls in order, all in one round trip.
 func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]limiter.Decision, error) {
-	if err := limiter.ValidateAll(rs); err != nil || len(rs) == 0 {
+	if err := limiter.ValidateAll(rs); err != nil {
 		return nil, err
+	}
+	if len(rs) == 0 {
+		return nil, l.alive()
 	}
 	return l.acquire(ctx, rs)
 }
@@ -92,6 +95,7 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 	b = strconv.AppendBool(b, l.durable)
 	answer, err := l.numbers(ctx, string(append(b, ')')))
 	if err != nil {
+		l.abandon(runs, &buckets)
 		return nil, err
 	}
 	ds, err := decide(answer, runs, &buckets)
@@ -187,4 +191,28 @@ func refusal(now time.Time, caller string, causes []int64, buckets *index) limit
 		d.Refused = append(d.Refused, f)
 	}
 	return d
+}
+
+// abandonWithin is for how long it is tried to give places back.
+const abandonWithin = 5 * time.Second
+
+// abandon gives back, beside the caller who was told of an error, the places that
+// may have been granted all the same. Where that fails they lapse.
+func (l *Limiter) abandon(runs []run, buckets *index) {
+	var permits []int64
+	for _, r := range runs {
+		if permitted(r.Request) {
+			for i := range r.count {
+				permits = append(permits, r.permit+int64(i))
+			}
+		}
+	}
+	if len(permits) == 0 || l.alive() != nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(l.life, abandonWithin)
+		defer cancel()
+		_, _ = l.call(ctx, fmt.Sprintf("select %s.abandon(%s, %s)", l.schema, appendIDs(nil, buckets.ids...), appendNumbers(nil, permits...)))
+	}()
 }

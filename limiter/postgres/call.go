@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The first statement of each call. In one message with others it begins a
+// The first statements of each call. In one message with others they begin a
 // transaction that ends with them, so that whatever the defaults of server, role
 // and database are, a statement that follows a lock sees what earlier holders of
-// the lock have committed.
-const readCommitted = "set transaction isolation level read committed, read write; "
+// the lock have committed. And a plan that was made while a table was small does
+// not read all of it later.
+const preamble = "set transaction isolation level read committed, read write; set local enable_seqscan = off; "
 
 // call runs a statement in one round trip and returns the values of its first row;
 // nil where there is none. There are no parameters: the statement needs neither to
 // be prepared nor a second message, and PgBouncer never sees a name.
 func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) {
-	if l.life.Err() != nil {
-		return nil, errClosed
+	if err := l.alive(); err != nil {
+		return nil, err
 	}
-	// Without a cause of its own: what pgx returns names the context's error.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
@@ -32,7 +32,7 @@ func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) 
 		return nil, l.failed(err)
 	}
 	defer conn.Release()
-	results, err := conn.Conn().PgConn().Exec(ctx, readCommitted+statement).ReadAll()
+	results, err := conn.Conn().PgConn().Exec(ctx, preamble+statement).ReadAll()
 	if err != nil {
 		if conn.Conn().IsClosed() && ctx.Err() == nil {
 			l.giveUp(conn)
@@ -47,10 +47,18 @@ func (l *Limiter) call(ctx context.Context, statement string) ([][]byte, error) 
 }
 
 func (l *Limiter) failed(err error) error {
+	if closed := l.alive(); closed != nil {
+		return closed
+	}
+	return l.target.explain(err)
+}
+
+// alive is an error where the limiter has been closed.
+func (l *Limiter) alive() error {
 	if l.life.Err() != nil {
 		return errClosed
 	}
-	return l.target.explain(err)
+	return nil
 }
 
 // giveUp closes all connections that are as old as one that was lost: the server

@@ -23,7 +23,7 @@ func parsePermit(permit string) (n int64, ok bool) {
 func (l *Limiter) Release(ctx context.Context, permit string) error {
 	n, ok := parsePermit(permit)
 	if !ok {
-		return l.life.Err()
+		return l.alive()
 	}
 	_, err := l.call(ctx, fmt.Sprintf("select %s.release(%d)", l.schema, n))
 	return err
@@ -41,7 +41,7 @@ func (l *Limiter) Renew(ctx context.Context, permits []string, hold time.Duratio
 		}
 	}
 	if len(ns) == 0 {
-		return nil
+		return l.alive()
 	}
 	_, err := l.call(ctx, fmt.Sprintf("select %s.renew(%s, %d, %t)", l.schema, appendNumbers(nil, ns...), micros(hold), l.durable))
 	return err
@@ -61,7 +61,7 @@ func (l *Limiter) Settle(ctx context.Context, permit string, costs []limiter.Cos
 	}
 	n, ok := parsePermit(permit)
 	if !ok || len(costs) == 0 {
-		return nil
+		return l.alive()
 	}
 	_, err := l.call(ctx, fmt.Sprintf("select %s.settle(%d, %s, %s, %t)", l.schema, n, appendIDs(nil, ids...), appendNumbers(nil, totals...), l.durable))
 	return err

@@ -35,29 +35,36 @@ func targetOf(c *pgxpool.Config) target {
 // connectTimeout bounds what goes on in the background when nobody waits any more.
 const connectTimeout = 5 * time.Second
 
+var errURL = errors.New("the limiter's PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, special characters in it as %XX")
+
 // parse reads a URL and takes our own settings out of it.
 func parse(text string, o Options) (*pgxpool.Config, Options, error) {
 	// What url.Parse and pgx say of a URL quotes it, and with it the password.
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, o, errors.New("the limiter's PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, special characters in it as %XX")
+		return nil, o, errURL
 	}
-	q := u.Query()
-	if v := q.Get("schema"); v != "" {
-		o.Schema = v
-	}
-	if v := q.Get("migrate"); v != "" {
-		o.Migrate = v
-	}
-	if v := q.Get("durable"); v != "" {
-		if o.Durable, err = strconv.ParseBool(v); err != nil {
-			return nil, o, fmt.Errorf("the limiter's PostgreSQL URL: durable is true or false, not %q", v)
+	// What is not ours stays as it is written.
+	var rest []string
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if value, err = url.QueryUnescape(value); err != nil {
+			return nil, o, errURL
+		}
+		switch name {
+		case "schema":
+			o.Schema = value
+		case "migrate":
+			o.Migrate = value
+		case "durable":
+			if o.Durable, err = strconv.ParseBool(value); err != nil {
+				return nil, o, fmt.Errorf("the limiter's PostgreSQL URL: durable is true or false, not %q", value)
+			}
+		default:
+			rest = append(rest, pair)
 		}
 	}
-	for _, own := range []string{"schema", "migrate", "durable"} {
-		q.Del(own)
-	}
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.Join(rest, "&")
 
 	o.Schema = cmp.Or(o.Schema, defaultSchema)
 	if err := checkSchema(o.Schema); err != nil {
@@ -108,7 +115,7 @@ func (t target) explain(err error) error {
 	if hint := t.hint(err); hint != "" {
 		text += " " + hint
 	}
-	text += ": " + err.Error()
+	text += ": " + strings.Join(strings.Fields(err.Error()), " ") // on one line
 	if t.password != "" {
 		text = strings.ReplaceAll(text, t.password, "***")
 	}
@@ -139,14 +146,13 @@ func (t target) hint(err error) string {
 	case isCode(err, "57P01", "57P02", "57P03"):
 		return "is being stopped or started"
 	}
-	if isCode(err) || errors.Is(err, context.Canceled) {
+	if _, ok := errors.AsType[*pgconn.PgError](err); ok || errors.Is(err, context.Canceled) {
 		return ""
 	}
 	if strings.Contains(err.Error(), "tls") || strings.Contains(err.Error(), "x509") {
 		return "cannot be reached safely (see sslmode and sslrootcert in the URL)"
 	}
-	var ce *pgconn.ConnectError
-	if errors.As(err, &ce) || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		return "cannot be reached (is it running, and does it listen there?)"
 	}
 	return ""

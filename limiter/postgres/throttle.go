@@ -11,7 +11,7 @@ import (
 func (l *Limiter) Throttle(ctx context.Context, key string, until time.Time) error {
 	left := time.Until(until)
 	if left <= 0 {
-		return nil
+		return l.alive()
 	}
 	_, err := l.call(ctx, fmt.Sprintf("select %s.close(%s, %d)", l.schema, appendID(nil, idOf(key)), micros(left)))
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // Acquire asks for one call.
 func (l *Limiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decision, error) {
 	if err := r.Validate(); err != nil {
+		return limiter.Decision{}, err
+	}
+	if err := few(r.Limits); err != nil {
 		return limiter.Decision{}, err
 	}
 	ds, err := l.acquire(ctx, []limiter.Request{r})
@@ -29,7 +33,20 @@ func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]lim
 	if err := limiter.ValidateAll(rs); err != nil {
 		return nil, err
 	}
+	for _, r := range rs {
+		if err := few(r.Limits); err != nil {
+			return nil, err
+		}
+	}
 	return l.acquire(ctx, rs)
+}
+
+// few is an error where there are more limits than a script takes.
+func few(limits []limiter.Limit) error {
+	if len(limits) > mostLimits {
+		return fmt.Errorf("%w: %d limits, of which redis takes %d", limiter.ErrInvalid, len(limits), mostLimits)
+	}
+	return nil
 }
 
 func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.Decision, error) {
@@ -39,18 +56,19 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 		q := question{l: l, rs: rs, ds: ds, refused: refused, keys: []string{l.tag + "epoch"}}
 		next = q.put(next)
 		if err := q.ask(ctx); err != nil {
-			l.giveBack(ctx, ds[:next])
+			l.giveBack(ds[:next])
 			return nil, err
 		}
 	}
 	return ds, nil
 }
 
-// giveBack gives back the places of what was granted to nobody.
-func (l *Limiter) giveBack(ctx context.Context, ds []limiter.Decision) {
+// giveBack gives back the places of what was granted to nobody, and does not wait
+// for it.
+func (l *Limiter) giveBack(ds []limiter.Decision) {
 	for _, d := range ds {
-		if d.Permit != "" {
-			_ = l.Release(context.WithoutCancel(ctx), d.Permit) // else it lapses
+		if p, ok := permitOf(d.Permit); ok {
+			l.releases.add(p, l.giveBackAll)
 		}
 	}
 }
@@ -78,11 +96,12 @@ type run struct {
 }
 
 // How much one script is asked, so that it does not keep others waiting: runs,
-// requests of a run, and keys of all.
+// requests of a run, limits of a request, and keys of all.
 const (
-	mostRuns  = 128
-	mostEqual = 1024
-	mostKeys  = 4000
+	mostRuns   = 128
+	mostEqual  = 1024
+	mostLimits = 1000
+	mostKeys   = 4000
 )
 
 // put takes requests from the next on, and says which is the next then.
@@ -188,12 +207,12 @@ func (q *question) ask(ctx context.Context) error {
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(q.runs)))
 	body := string(append(head, q.body...))
 	keys := append(q.keys, q.records...)
-	for {
+	for range mostEpochs {
 		e, err := q.l.epoch(ctx)
 		if err != nil {
 			return err
 		}
-		m, err := q.l.run(ctx, acquireScript, keys, []string{e.value, body, string(q.l.prefix[:])})
+		m, err := q.l.run(ctx, q.l.scripts.acquire, keys, []string{e.value, body, string(q.l.prefix[:])})
 		if err != nil {
 			return err
 		}
@@ -217,7 +236,7 @@ func (q *question) ask(ctx context.Context) error {
 		}
 		for _, r := range q.runs {
 			granted := q.ds[r.first : r.first+r.n]
-			q.l.giveBack(ctx, granted)
+			q.l.giveBack(granted)
 			clear(granted)
 			delete(q.refused, q.rs[r.first].Key)
 		}
@@ -225,7 +244,14 @@ func (q *question) ask(ctx context.Context) error {
 			return err
 		}
 	}
+	return q.l.where.explain(errEpochs)
 }
+
+// mostEpochs is how often a question is put to a server that is another than it
+// was a moment ago.
+const mostEpochs = 10
+
+var errEpochs = errors.New("it is another one each time it is asked: name one Redis, not a balancer over several")
 
 // errAnswer is an answer that does not fit its question.
 var errAnswer = errors.New("an answer that makes no sense")
@@ -237,7 +263,7 @@ func (q *question) read(text string) error {
 	now := instant(clock)
 	for _, run := range q.runs {
 		r := q.rs[run.first]
-		granted, why := int(a.uint(4)), a.uint(1)
+		granted, why := int(a.uint(4)), a.uint(2)
 		if a.short || granted > run.n {
 			return errAnswer
 		}
@@ -270,7 +296,7 @@ func (q *question) read(text string) error {
 }
 
 // sameAsBefore stands for the reasons of a run whose caller was refused before.
-const sameAsBefore = 255
+const sameAsBefore = 65535
 
 // refusal reads what stands in the way: one entry for each bucket, the one that
 // lasts longest, and one for the caller's throttle.

@@ -8,7 +8,7 @@ import (
 
 // Get returns what is stored, nil where nothing is.
 func (l *Limiter) Get(ctx context.Context, key string) ([]byte, error) {
-	m, err := l.run(ctx, getScript, []string{l.key(blobKey, hashOf(key))}, nil)
+	m, err := l.run(ctx, l.scripts.get, []string{l.key(blobKey, hashOf(key))}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (l *Limiter) Update(ctx context.Context, key string, f func(old []byte) []b
 		wanted := f(old)
 		args := append(present(old), present(wanted)...)
 		var m rueidis.RedisMessage
-		m, err = l.run(ctx, swapScript, []string{l.key(blobKey, hashOf(key))}, args)
+		m, err = l.run(ctx, l.scripts.swap, []string{l.key(blobKey, hashOf(key))}, args)
 		if err != nil || m.IsNil() {
 			return err
 		}

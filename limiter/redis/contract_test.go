@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
@@ -24,15 +25,34 @@ func open(t testing.TB, url string, o redis.Options) *redis.Limiter {
 	return l
 }
 
+// L-27, L-28, L-116, CC-26, CC-27, CC-28: all cases, each with a tag of its own.
 func TestContract(t *testing.T) {
 	url := servertest.Redis(t)
+	beside := func(t *testing.T, l limiter.Limiter) limiter.Limiter {
+		return open(t, url, redis.Options{Tag: t.Name()})
+	}
 	limitertest.Run(t, limitertest.Harness{
-		Open: func(t *testing.T) limiter.Limiter { return open(t, url, redis.Options{Tag: t.Name()}) },
+		Outcome: promises.Of(t, "redis"),
+		Open:    func(t *testing.T) limiter.Limiter { return beside(t, nil) },
 		Reopen: func(t *testing.T, l limiter.Limiter) limiter.Limiter {
-			l.(*redis.Limiter).Close()
+			if err := l.(*redis.Limiter).Close(); err != nil {
+				t.Error(err)
+			}
+			return beside(t, l)
+		},
+		Host:      beside,
+		Unit:      40 * time.Millisecond,
+		Tolerance: 5 * time.Millisecond, // a throttle may be on its way for so long
+	})
+}
+
+// CC-25: processes that ask at once never overshoot.
+func TestRace(t *testing.T) {
+	limitertest.Race(t, limitertest.RaceHarness{
+		Store: func(t *testing.T) string { return servertest.Redis(t) },
+		Open: func(t *testing.T, url string) limiter.Limiter {
 			return open(t, url, redis.Options{Tag: t.Name()})
 		},
-		Unit:      40 * time.Millisecond,
-		Tolerance: 5 * time.Millisecond, // a throttle is on its way that long
+		Tolerance: time.Microsecond, // an instant is of that precision
 	})
 }

@@ -102,7 +102,7 @@ func (l *Limiter) ask(ctx context.Context, last *epoch) (*epoch, error) {
 	if e.asked.Sub(e.policyAsked) > policyLasts {
 		memory = "1"
 	}
-	m, err := l.run(ctx, epochScript, []string{l.tag + "epoch"}, []string{seen, hex.EncodeToString(name[:]), memory})
+	m, err := l.run(ctx, l.scripts.epoch, []string{l.tag + "epoch"}, []string{seen, hex.EncodeToString(name[:]), memory})
 	if err != nil {
 		return nil, err
 	}

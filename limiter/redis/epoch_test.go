@@ -31,11 +31,11 @@ func admin(t testing.TB, url string) func(args ...string) string {
 	t.Cleanup(c.Close)
 	return func(args ...string) string {
 		t.Helper()
-		m, err := c.Do(context.Background(), c.B().Arbitrary(args...).Build()).ToMessage()
+		answer, err := c.Do(context.Background(), c.B().Arbitrary(args...).Build()).ToAny()
 		if err != nil && !rueidis.IsRedisNil(err) {
 			t.Fatalf("%v: %v", args, err)
 		}
-		return m.String()
+		return fmt.Sprint(answer)
 	}
 }
 

@@ -15,12 +15,15 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 	if err := (limiter.Request{Limits: limits, Hold: 1}).Validate(); err != nil {
 		return v, err
 	}
+	if err := few(limits); err != nil {
+		return v, err
+	}
 	keys := []string{l.tag + "epoch", l.key(throttleKey, hashOf(key))}
 	var list []byte
 	for _, limit := range limits {
 		list = l.refer(list, &keys, limit)
 	}
-	m, err := l.run(ctx, peekScript, keys, []string{string(list)})
+	m, err := l.run(ctx, l.scripts.peek, keys, []string{string(list)})
 	if err != nil {
 		return v, err
 	}
@@ -70,6 +73,9 @@ func (l *Limiter) Seed(ctx context.Context, limits []limiter.Limit, at time.Time
 	if err := r.Validate(); err != nil {
 		return err
 	}
+	if err := few(limits); err != nil {
+		return err
+	}
 	age := max(0, time.Since(at))
 	var keys []string
 	var list []byte
@@ -82,6 +88,6 @@ func (l *Limiter) Seed(ctx context.Context, limits []limiter.Limit, at time.Time
 	if len(keys) == 0 {
 		return l.open()
 	}
-	_, err := l.run(ctx, seedScript, keys, []string{number(float64(age / time.Microsecond)), string(list)})
+	_, err := l.run(ctx, l.scripts.seed, keys, []string{number(float64(age / time.Microsecond)), string(list)})
 	return err
 }

@@ -7,26 +7,29 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
-// Release gives back the places a permit holds.
+// Release gives back the places a permit holds. Those of others that wait to be
+// given back travel along.
 func (l *Limiter) Release(ctx context.Context, text string) error {
 	p, ok := permitOf(text)
-	if !ok {
-		return l.open()
+	if err := l.open(); err != nil || !ok {
+		return err
 	}
-	var keys []string
-	for _, h := range p.buckets {
-		keys = append(keys, l.key(bucketKey, h))
+	if err := ctx.Err(); err != nil {
+		return l.where.explain(err)
 	}
-	if p.record {
-		keys = append(keys, l.recordOf(p.name))
+	done := l.releases.add(p, l.giveBackAll)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return l.where.explain(ctx.Err())
 	}
-	_, err := l.run(ctx, releaseScript, keys, []string{strconv.Itoa(len(p.buckets)), string(p.name[:])})
-	return err
 }
 
 // open is an error once the limiter is closed.
@@ -37,8 +40,61 @@ func (l *Limiter) open() error {
 	return nil
 }
 
-// mostRenewed travel together.
-const mostRenewed = 256
+// releases are permits that wait while others are being given back: the next
+// call of the script takes all of them.
+type releases struct {
+	mu      sync.Mutex
+	waiting []release
+	busy    bool
+}
+
+type release struct {
+	permit permit
+	done   chan error
+}
+
+// add has a permit given back, by begin unless somebody is about it.
+func (r *releases) add(p permit, begin func()) (done chan error) {
+	done = make(chan error, 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, release{p, done})
+	if !r.busy {
+		r.busy = true
+		go begin()
+	}
+	return done
+}
+
+// take are the next to be given back, or none, and then nobody is about it.
+func (r *releases) take() []release {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	some := r.waiting[:min(len(r.waiting), mostTogether)]
+	r.waiting = r.waiting[len(some):]
+	r.busy = len(some) > 0
+	return some
+}
+
+// giveBackAll gives back until nobody waits. Whoever stops waiting is served all
+// the same, so that it has to know by itself when to give up.
+func (l *Limiter) giveBackAll() {
+	for some := l.releases.take(); len(some) > 0; some = l.releases.take() {
+		var h holdings
+		for _, r := range some {
+			h.add(l, r.permit)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+		_, err := l.run(ctx, l.scripts.release, h.keys(), []string{strconv.Itoa(len(h.buckets)), string(h.places)})
+		cancel()
+		for _, r := range some {
+			r.done <- err
+		}
+	}
+}
+
+// mostTogether is how many permits travel together.
+const mostTogether = 256
 
 // Renew makes each permit last for hold from now, in one round trip for the
 // usual number of them.
@@ -49,41 +105,50 @@ func (l *Limiter) Renew(ctx context.Context, permits []string, hold time.Duratio
 	if err := l.open(); err != nil {
 		return err
 	}
-	for some := range slices.Chunk(permits, mostRenewed) {
-		if err := l.renew(ctx, some, hold); err != nil {
+	for some := range slices.Chunk(permits, mostTogether) {
+		var h holdings
+		for _, text := range some {
+			if p, ok := permitOf(text); ok {
+				h.add(l, p)
+			}
+		}
+		keys := h.keys()
+		if len(keys) == 0 {
+			continue
+		}
+		args := []string{strconv.Itoa(len(h.buckets)), number(micros(hold)), string(h.places)}
+		if _, err := l.run(ctx, l.scripts.renew, keys, args); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Limiter) renew(ctx context.Context, permits []string, hold time.Duration) error {
-	var keys, records []string
-	var places []byte
-	at := map[hash]int{}
-	for _, text := range permits {
-		p, ok := permitOf(text)
-		if !ok {
-			continue
-		}
-		for _, h := range p.buckets {
-			if at[h] == 0 {
-				keys = append(keys, l.key(bucketKey, h))
-				at[h] = len(keys)
-			}
-			places = binary.LittleEndian.AppendUint16(places, uint16(at[h]))
-			places = append(places, p.name[:]...)
-		}
-		if p.record {
-			records = append(records, l.recordOf(p.name))
-		}
-	}
-	if len(keys)+len(records) == 0 {
-		return nil
-	}
-	_, err := l.run(ctx, renewScript, append(keys, records...), []string{strconv.Itoa(len(keys)), number(micros(hold)), string(places)})
-	return err
+// holdings are what permits hold: buckets, places in these, and records.
+type holdings struct {
+	buckets, records []string
+	at               map[hash]int // of a bucket, from 1
+	places           []byte
 }
+
+func (h *holdings) add(l *Limiter, p permit) {
+	if h.at == nil {
+		h.at = make(map[hash]int)
+	}
+	for _, b := range p.buckets {
+		if h.at[b] == 0 {
+			h.buckets = append(h.buckets, l.key(bucketKey, b))
+			h.at[b] = len(h.buckets)
+		}
+		h.places = binary.LittleEndian.AppendUint16(h.places, uint16(h.at[b]))
+		h.places = append(h.places, p.name[:]...)
+	}
+	if p.record {
+		h.records = append(h.records, l.recordOf(p.name))
+	}
+}
+
+func (h *holdings) keys() []string { return slices.Concat(h.buckets, h.records) }
 
 // Settle puts right what a permit's call counts in buckets that its request
 // named with a cost of a limit's own.
@@ -103,7 +168,7 @@ func (l *Limiter) Settle(ctx context.Context, text string, costs []limiter.Cost)
 		keys = append(keys, l.key(bucketKey, hashOf(c.Key)))
 		totals = append(totals, number(count(c.Cost)))
 	}
-	_, err := l.run(ctx, settleScript, keys, totals)
+	_, err := l.run(ctx, l.scripts.settle, keys, totals)
 	return err
 }
 

@@ -32,7 +32,7 @@
 //
 // A user needs the tag's keys and these commands:
 //
-//	user paceline on >PASSWORD ~{paceline}* +eval +evalsha +get +mget +set +del +pexpire +time +info +hello +ping +client|setinfo
+//	user paceline on >PASSWORD ~{paceline}* +eval +evalsha +get +mget +set +del +pexpire +time +info +hello +ping
 //
 // and +cluster|slots +cluster|shards on a cluster.
 package redis
@@ -68,10 +68,11 @@ type Options struct {
 
 // A Limiter counts in Redis.
 type Limiter struct {
-	client rueidis.Client
-	tag    string
-	where  where
-	log    *slog.Logger
+	client  rueidis.Client
+	scripts *scripts
+	tag     string
+	where   where
+	log     *slog.Logger
 
 	dials  *atomic.Int64 // connections made so far
 	closed atomic.Bool
@@ -79,7 +80,8 @@ type Limiter struct {
 	prefix [8]byte       // of the names of this limiter's permits
 	number atomic.Uint32 // of its latest permit
 
-	epochs epochs
+	epochs   epochs
+	releases releases
 }
 
 var (
@@ -95,6 +97,10 @@ var (
 
 // errClosed is the error of every method after Close.
 var errClosed = errors.New("the limiter on redis is closed")
+
+// errConnecting is the error of a call that waited for a connection that another
+// began to make, and gave up.
+var errConnecting = errors.New("not connected yet")
 
 // Open connects to the Redis that a URL names:
 //
@@ -114,7 +120,7 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{tag: t.tag, where: t.where, log: o.Logger, dials: new(atomic.Int64)}
+	l := &Limiter{scripts: standard, tag: t.tag, where: t.where, log: o.Logger, dials: new(atomic.Int64)}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
@@ -181,6 +187,9 @@ func (l *Limiter) run(ctx context.Context, s *rueidis.Lua, keys, args []string) 
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		err = errConnecting // for somebody who has given up
+	}
 	if err != nil && !rueidis.IsRedisNil(err) {
 		if l.closed.Load() {
 			return m, errClosed
@@ -210,7 +219,8 @@ func (w where) explain(err error) error {
 	case strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "NOAUTH"), strings.Contains(text, "invalid password"),
 		strings.Contains(text, "without any password configured"):
 		advice = "check the user and the password in its URL"
-	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "ACL failure"):
+	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "ACL failure"),
+		strings.Contains(text, "user executing the script"):
 		advice = fmt.Sprintf("give user %q the rights that the documentation of limiter/redis lists", w.user)
 	case strings.Contains(text, "CROSSSLOT"):
 		advice = "the tag must have its braces"

@@ -2,6 +2,7 @@ package redis
 
 import (
 	_ "embed"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -35,17 +36,27 @@ var (
 	swapLua string
 )
 
-var (
-	acquireScript  = rueidis.NewLuaScript(bucketLua + placesLua + throttlesLua + acquireLua)
-	releaseScript  = rueidis.NewLuaScript(bucketLua + placesLua + releaseLua)
-	renewScript    = rueidis.NewLuaScript(bucketLua + placesLua + renewLua)
-	settleScript   = rueidis.NewLuaScript(bucketLua + settleLua)
-	throttleScript = rueidis.NewLuaScript(bucketLua + throttlesLua + throttleLua)
-	peekScript     = rueidis.NewLuaScript(bucketLua + placesLua + throttlesLua + peekLua)
-	seedScript     = rueidis.NewLuaScript(bucketLua + seedLua)
-	epochScript    = rueidis.NewLuaScript(bucketLua + epochLua)
-	swapScript     = rueidis.NewLuaScript(swapLua)
+// scripts are what a limiter calls.
+type scripts struct {
+	acquire, release, renew, settle, throttle, open, peek, seed, epoch, get, swap *rueidis.Lua
+}
 
-	openScript = rueidis.NewLuaScript(`redis.call('DEL', KEYS[1])`)
-	getScript  = rueidis.NewLuaScript(`return {redis.call('GET', KEYS[1])}`)
-)
+var standard = newScripts(bucketLua)
+
+// newScripts puts scripts together around what they know of buckets.
+func newScripts(bucket string) *scripts {
+	script := func(parts ...string) *rueidis.Lua { return rueidis.NewLuaScript(bucket + strings.Join(parts, "")) }
+	return &scripts{
+		acquire:  script(placesLua, throttlesLua, acquireLua),
+		release:  script(placesLua, releaseLua),
+		renew:    script(placesLua, renewLua),
+		settle:   script(settleLua),
+		throttle: script(throttlesLua, throttleLua),
+		open:     rueidis.NewLuaScript("redis.call('DEL', KEYS[1])"),
+		peek:     script(placesLua, throttlesLua, peekLua),
+		seed:     script(seedLua),
+		epoch:    script(epochLua),
+		get:      script("return {get(KEYS[1])}"),
+		swap:     script(swapLua),
+	}
+}

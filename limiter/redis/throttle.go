@@ -12,12 +12,12 @@ func (l *Limiter) Throttle(ctx context.Context, key string, until time.Time) err
 	if left <= 0 {
 		return l.open()
 	}
-	_, err := l.run(ctx, throttleScript, []string{l.key(throttleKey, hashOf(key))}, []string{number(micros(left))})
+	_, err := l.run(ctx, l.scripts.throttle, []string{l.key(throttleKey, hashOf(key))}, []string{number(micros(left))})
 	return err
 }
 
 // Open ends the throttle of a caller's key.
 func (l *Limiter) Open(ctx context.Context, key string) error {
-	_, err := l.run(ctx, openScript, []string{l.key(throttleKey, hashOf(key))}, nil)
+	_, err := l.run(ctx, l.scripts.open, []string{l.key(throttleKey, hashOf(key))}, nil)
 	return err
 }

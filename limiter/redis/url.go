@@ -132,7 +132,8 @@ func (t *target) settle(u *url.URL, q url.Values) error {
 	o.AlwaysPipelining = true
 	o.DisableCache = true
 	o.DisableRetry = true
-	o.ClientSetInfo = []string{"paceline", "1"}
+	o.ClientName = "paceline"
+	o.ClientSetInfo = rueidis.DisableClientSetInfo
 	o.Dialer.Timeout = dialWithin
 	o.ConnWriteTimeout = answerWithin
 	return nil

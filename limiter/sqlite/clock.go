@@ -34,11 +34,10 @@ func (c *clock) read(m machine) (now int64, due bool) {
 	boot, wall := m.boot(), m.wall()
 	same := m.run != "" && c.run == m.run
 	if same {
-		now = boot + c.zero
+		now = max(c.last, boot+c.zero)
 	} else {
 		now = after(c.last, max(0, wall-c.wall))
 	}
-	now = max(now, c.last)
 	if same && now-c.last < clockStep {
 		return now, false
 	}

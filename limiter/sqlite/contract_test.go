@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/sqlite"
@@ -26,40 +27,63 @@ func open(t testing.TB, path string) *sqlite.Limiter {
 	return l
 }
 
-// L-116, and L-112: the same cases as any limiter's. CC-27, CC-28: closed and
-// opened again, and opened twice. The tolerance is that of throttles and seeds,
-// which are told by the caller's clock; instants that this limiter tells are
-// exact.
-func TestContract(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	paths := map[limiter.Limiter]string{}
-	at := func(t *testing.T, path string) limiter.Limiter {
-		l := open(t, path)
-		mu.Lock()
-		defer mu.Unlock()
-		paths[l] = path
-		return l
-	}
-	limitertest.Run(t, limitertest.Harness{
-		Open: func(t *testing.T) limiter.Limiter { return at(t, filepath.Join(t.TempDir(), "limits.db")) },
-		Reopen: func(t *testing.T, l limiter.Limiter) limiter.Limiter {
-			if err := l.(*sqlite.Limiter).Close(); err != nil {
-				t.Error(err)
-			}
-			return at(t, paths[l])
-		},
-		Tolerance: time.Millisecond,
-	})
+// files opens limiters and finds their files again.
+type files struct {
+	mu    sync.Mutex
+	paths map[limiter.Limiter]string
 }
 
-// One file for all cases, opened by each anew while others have it open.
-func TestContractInOneFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "limits.db")
-	open(t, path)
-	limitertest.Run(t, limitertest.Harness{
-		Open:      func(t *testing.T) limiter.Limiter { return open(t, path) },
-		Tolerance: time.Millisecond,
+func (f *files) open(t *testing.T, path string) limiter.Limiter {
+	l := open(t, path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths[l] = path
+	return l
+}
+
+func (f *files) host(t *testing.T, l limiter.Limiter) limiter.Limiter {
+	f.mu.Lock()
+	path := f.paths[l]
+	f.mu.Unlock()
+	return f.open(t, path)
+}
+
+func (f *files) reopen(t *testing.T, l limiter.Limiter) limiter.Limiter {
+	if err := l.(*sqlite.Limiter).Close(); err != nil {
+		t.Error(err)
+	}
+	return f.host(t, l)
+}
+
+// L-112, L-116: the same cases as any limiter's, with hosts that share a file
+// (L-27, L-80, CC-25, CC-26) and restarts (CC-27, CC-28). The tolerance is that of
+// throttles and seeds, which are told by the caller's clock; what this limiter
+// tells is exact.
+func TestContract(t *testing.T) {
+	one := filepath.Join(t.TempDir(), "limits.db")
+	for name, path := range map[string]func(*testing.T) string{
+		"a file each": func(t *testing.T) string { return filepath.Join(t.TempDir(), "limits.db") },
+		"one file":    func(*testing.T) string { return one },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &files{paths: map[limiter.Limiter]string{}}
+			limitertest.Run(t, limitertest.Harness{
+				Open:      func(t *testing.T) limiter.Limiter { return f.open(t, path(t)) },
+				Reopen:    f.reopen,
+				Host:      f.host,
+				Tolerance: time.Millisecond,
+				Outcome:   promises.Of(t, "sqlite"),
+			})
+		})
+	}
+}
+
+// CC-25, L-27: ten processes and one file.
+func TestTenProcesses(t *testing.T) {
+	limitertest.Race(t, limitertest.RaceHarness{
+		Store:     func(t *testing.T) string { return filepath.Join(t.TempDir(), "limits.db") },
+		Open:      func(t *testing.T, path string) limiter.Limiter { return open(t, path) },
+		Processes: 10,
 	})
 }

@@ -12,7 +12,7 @@ import (
 // comes first, so that a damaged row is found out.
 //
 //	sum      4 bytes
-//	windows  number; each: per, asked, coarse, number of entries; each: at, cost
+//	windows  number; each: per, asked, number of entries; each: at, cost
 //	held     number; each: permit (8 bytes), expires, place, has a share; then:
 //	         granted, since, number of tallies; each: per, calls, first, later
 //
@@ -37,7 +37,6 @@ func (b *bucket) encode() []byte {
 		w := &b.windows[i]
 		put(w.per)
 		put(w.asked)
-		put(bit(w.coarse))
 		put(int64(len(w.entries)))
 		last := int64(0)
 		for _, e := range w.entries {
@@ -90,8 +89,8 @@ func (b *bucket) decode(raw []byte) error {
 // bucket or an error.
 func (b *bucket) parse(raw []byte) error {
 	r := reader{raw: raw}
-	for range r.count(4) {
-		w := window{per: r.number(), asked: r.number(), coarse: r.number() == 1}
+	for range r.count(3) {
+		w := window{per: r.number(), asked: r.number()}
 		r.check(w.per > 0 && b.seek(w.per) == nil)
 		n := r.count(2)
 		w.entries = make([]entry, 0, n+1) // most often one will be added
@@ -124,7 +123,7 @@ func (b *bucket) parse(raw []byte) error {
 		}
 		b.held = append(b.held, h)
 	}
-	r.check(len(r.raw) == 0)
+	r.check(r.at == len(r.raw))
 	if r.bad {
 		b.windows, b.held = nil, nil
 		return errDamaged
@@ -135,51 +134,51 @@ func (b *bucket) parse(raw []byte) error {
 // A reader reads numbers until one is bad; then all are 0.
 type reader struct {
 	raw []byte
+	at  int
 	bad bool
 }
 
 func (r *reader) check(ok bool) {
 	if !ok {
-		r.bad, r.raw = true, nil
+		r.bad, r.at = true, len(r.raw)
 	}
 }
 
 // number reads one that is not negative.
 func (r *reader) number() int64 {
-	v, n := binary.Uvarint(r.raw)
-	r.check(n > 0 && v <= math.MaxInt64)
-	if r.bad {
+	v, n := binary.Uvarint(r.raw[r.at:])
+	if n <= 0 || v > math.MaxInt64 {
+		r.check(false)
 		return 0
 	}
-	r.raw = r.raw[n:]
+	r.at += n
 	return int64(v)
 }
 
 func (r *reader) signed() int64 {
-	v, n := binary.Varint(r.raw)
-	r.check(n > 0)
-	if r.bad {
+	v, n := binary.Varint(r.raw[r.at:])
+	if n <= 0 {
+		r.check(false)
 		return 0
 	}
-	r.raw = r.raw[n:]
+	r.at += n
 	return v
 }
 
 func (r *reader) eight() uint64 {
-	r.check(len(r.raw) >= 8)
-	if r.bad {
+	if len(r.raw)-r.at < 8 {
+		r.check(false)
 		return 0
 	}
-	v := binary.LittleEndian.Uint64(r.raw)
-	r.raw = r.raw[8:]
-	return v
+	r.at += 8
+	return binary.LittleEndian.Uint64(r.raw[r.at-8:])
 }
 
 // count reads how many things of at least so many bytes follow.
 func (r *reader) count(least int) int {
 	n := r.number()
-	r.check(n <= int64(len(r.raw)/least))
-	if r.bad {
+	if n > int64((len(r.raw)-r.at)/least) {
+		r.check(false)
 		return 0
 	}
 	return int(n)

@@ -159,17 +159,20 @@ func TestLockedFile(t *testing.T) {
 	if took := time.Since(start); took < wait {
 		t.Errorf("waited %v, want %v", took, wait)
 	}
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	for what, call := range map[string]func() error{
-		"acquire":  func() error { _, err := l.Acquire(short, once("a")); return err },
-		"batch":    func() error { _, err := l.AcquireBatch(short, []limiter.Request{once("a")}); return err },
-		"release":  func() error { return l.Release(short, d.Permit) },
-		"throttle": func() error { return l.Throttle(short, "caller", time.Now().Add(time.Hour)) },
+	for what, call := range map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, once("a")); return err },
+		"batch": func(ctx context.Context) error {
+			_, err := l.AcquireBatch(ctx, []limiter.Request{once("a")})
+			return err
+		},
+		"release":  func(ctx context.Context) error { return l.Release(ctx, d.Permit) },
+		"throttle": func(ctx context.Context) error { return l.Throttle(ctx, "caller", time.Now().Add(time.Hour)) },
 	} {
-		if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+		short, cancel := context.WithTimeout(ctx, wait/10)
+		if err := call(short); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", what, err)
 		}
+		cancel()
 	}
 	// Who only looks waits for nobody who writes.
 	if v, err := l.Peek(ctx, "caller", []limiter.Limit{{Key: "a", Calls: 1, Per: time.Hour}, {Key: "p", Concurrent: 1}}); err != nil ||
@@ -178,11 +181,14 @@ func TestLockedFile(t *testing.T) {
 	}
 	_, err = sqlite.Open(ctx, path, sqlite.Options{Wait: wait})
 	says(t, err, path, "locked")
+	do(t, other, "ROLLBACK")
 
 	// The lock is given back while somebody waits.
+	patient, last := open(t, path), limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}}
+	do(t, other, "BEGIN IMMEDIATE")
 	time.AfterFunc(wait/4, func() { other.Exec("ROLLBACK") })
-	granted(t, l, limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}})
-	refused(t, l, limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}})
+	granted(t, patient, last)
+	refused(t, l, last)
 }
 
 // After Close every call is an error that says so, and closing again is none.
@@ -278,24 +284,41 @@ func TestDamagedFile(t *testing.T) {
 	refused(t, open(t, path), once("a"))
 }
 
-// Who removes the file begins with empty windows, and all share the new one.
+// Who removes the file begins with empty windows, and all share the new one. Those
+// beside it may be forgotten.
 func TestRemovedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
+	for _, beside := range [][]string{{"", "-wal", "-shm"}, {""}, {"", "-wal"}} {
+		path := filepath.Join(t.TempDir(), "limits.db")
+		l := open(t, path)
+		granted(t, l, once("a"))
+		for _, f := range beside {
+			if err := os.Remove(path + f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		granted(t, open(t, path), once("a"))
+		refused(t, l, once("a"))
+		granted(t, l, once("b"))
+		refused(t, open(t, path), once("b"))
+		sound(t, path)
+	}
+}
+
+// Where the directory is gone, calls fail until it is back.
+func TestRemovedDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "limits.db")
 	l := open(t, path)
 	granted(t, l, once("a"))
-	for _, f := range []string{path, path + "-wal", path + "-shm"} {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	granted(t, open(t, path), once("a"))
-	refused(t, l, once("a"))
-	if err := os.Rename(filepath.Dir(path), filepath.Dir(path)+".gone"); err != nil {
+	if err := os.Rename(dir, dir+".gone"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Acquire(context.Background(), once("a"))
 	says(t, err, path, "no directory")
-	if err := os.Rename(filepath.Dir(path)+".gone", filepath.Dir(path)); err != nil {
+	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, l, once("a"))

@@ -35,9 +35,7 @@ var making sync.Mutex
 
 // reopen opens the file as it is at its path now.
 func (l *Limiter) reopen(ctx context.Context) (err error) {
-	if err := l.shut(); err != nil {
-		return err
-	}
+	_ = l.shut() // of a file that is gone or failed, nothing is lost
 	if l.is, err = ready(l.path); err != nil {
 		return err
 	}
@@ -48,7 +46,7 @@ func (l *Limiter) reopen(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.shut())
+			_ = l.shut() // the first fault is the one to mend
 		}
 	}()
 	l.db.SetMaxOpenConns(1)

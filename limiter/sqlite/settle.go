@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
@@ -26,19 +27,17 @@ type tally struct {
 // shareOf notes what a grant counts in a bucket that the request names with a
 // cost of a limit's own; nil where it does not.
 func shareOf(r *limiter.Request, key string, now int64) *share {
-	s := &share{granted: now}
-	own, unnamed := false, tally{}
-	for _, l := range r.Limits {
-		if l.Key != key || l.Calls == 0 {
-			continue
-		}
-		own = own || l.Cost > 0
-		c := tally{per: int64(l.Per), calls: int64(l.Calls), first: costOf(r, l)}
-		s.tallies = append(s.tallies, c)
-		unnamed.calls, unnamed.first = max(unnamed.calls, c.calls), max(unnamed.first, c.first)
-	}
-	if !own {
+	own := func(l limiter.Limit) bool { return l.Key == key && l.Cost > 0 && l.Calls > 0 }
+	if !slices.ContainsFunc(r.Limits, own) {
 		return nil
+	}
+	s, unnamed := &share{granted: now}, tally{}
+	for _, l := range r.Limits {
+		if l.Key == key && l.Calls > 0 {
+			c := tally{per: int64(l.Per), calls: int64(l.Calls), first: costOf(r, l)}
+			s.tallies = append(s.tallies, c)
+			unnamed.calls, unnamed.first = max(unnamed.calls, c.calls), max(unnamed.first, c.first)
+		}
 	}
 	s.tallies = append(s.tallies, unnamed)
 	return s

@@ -11,9 +11,10 @@
 // the way, and the space they took is used again.
 //
 // A process that is killed loses nothing it was granted, and its places come free
-// once their hold has passed. A power cut may lose what was granted since the last
-// checkpoint of the file, which is some hundred grants; the file stays sound. With
-// [Options.Durable] it loses nothing, at a sync of the disk for each call.
+// once their hold has passed. A power cut may lose what the system had not yet
+// written to the disk by itself, on Linux what was granted in the last half minute;
+// the file stays sound. With [Options.Durable] it loses nothing, at a sync of the
+// disk for each call that is granted.
 //
 // All processes agree about the time, which is the machine's since it was started,
 // asleep or not; nobody who sets the wall clock moves it. How long the machine was
@@ -22,9 +23,9 @@
 // that is behind what it was.
 //
 // The file belongs on a local disk: the processes share memory beside it
-// (FILE-shm), which no network file system offers. Nothing else may write it.
-// Whoever removes it, with FILE-wal and FILE-shm, begins with empty windows, and
-// processes that have it open go on in the new one.
+// (FILE-shm), which no network file system offers to several machines. Nothing else
+// may write it. Whoever removes it, with FILE-wal and FILE-shm, begins with empty
+// windows, and processes that have it open go on in the new one.
 package sqlite
 
 import (

@@ -11,7 +11,7 @@ const (
 
 // The file is made smaller, a few pages at a time, while so many of them hold
 // nothing.
-const sparePages = 256
+const sparePages = 64
 
 // sweep forgets what counts nothing, if it is time to.
 func (v *visit) sweep() error {

@@ -42,9 +42,10 @@ func (l *Limiter) visit(ctx context.Context, how query, f func(*visit) error) er
 		return err
 	}
 	defer l.leave()
-	err := l.patiently(ctx, func() error { return l.exec(how) })
+	v := &visit{l: l}
+	err := l.patiently(ctx, func() error { return v.begin(how) })
 	if err == nil {
-		err = l.within(f)
+		err = v.end(f)
 	}
 	if err == nil {
 		return nil
@@ -55,27 +56,36 @@ func (l *Limiter) visit(ctx context.Context, how query, f func(*visit) error) er
 	return l.fault(err)
 }
 
-// within calls f in the transaction that has begun, and ends it.
-func (l *Limiter) within(f func(*visit) error) error {
+// begin begins the transaction, or leaves none behind.
+func (v *visit) begin(how query) error {
+	if err := v.l.exec(how); err != nil {
+		return err
+	}
+	c := &v.clock
+	ok, err := v.l.row(getClock, nil, &c.run, &c.zero, &c.last, &c.wall)
+	if err == nil && !ok {
+		err = fmt.Errorf("its clock is missing: %w", errDamaged)
+	}
+	if err != nil {
+		_ = v.l.exec(rollback) // SQLite may have done so itself
+		return err
+	}
+	v.now, v.due = c.read(v.l.machine)
+	return nil
+}
+
+// end calls f and ends the transaction.
+func (v *visit) end(f func(*visit) error) error {
 	committed := false
 	defer func() { // also where f panics
 		if !committed {
-			_ = l.exec(rollback) // SQLite may have done so itself
+			_ = v.l.exec(rollback) // SQLite may have done so itself
 		}
 	}()
-	v := &visit{l: l}
-	ok, err := l.row(getClock, nil, &v.clock.run, &v.clock.zero, &v.clock.last, &v.clock.wall)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return fmt.Errorf("its clock is missing: %w", errDamaged)
-	}
-	v.now, v.due = v.clock.read(l.machine)
 	if err := f(v); err != nil || !v.written {
 		return err
 	}
-	err = l.exec(commit)
+	err := v.l.exec(commit)
 	committed = err == nil
 	return err
 }

@@ -17,13 +17,9 @@ type entry struct{ at, cost int64 }
 type window struct {
 	per     int64
 	asked   int64 // when a request last named it; where it is stored, up to half a span earlier
-	coarse  bool  // new entries are dated at the end of their quantum, where they meet
 	used    int64 // the sum of its costs
 	entries []entry
 }
-
-// quantum is in what steps a window that is coarse dates its entries.
-func (w *window) quantum() int64 { return (w.per-1)/(mostEntries-1) + 1 }
 
 // expire lets go of what has been in the window for its whole span.
 func (w *window) expire(now int64) {
@@ -33,15 +29,6 @@ func (w *window) expire(now int64) {
 		gone++
 	}
 	w.entries = w.entries[gone:]
-	w.refine()
-}
-
-// refine keeps grants apart again once there is room for half of what a window
-// holds, so that one at the brink is not compacted at every turn.
-func (w *window) refine() {
-	if len(w.entries) <= mostEntries/2 {
-		w.coarse = false
-	}
 }
 
 // full says whether a cost has no room under calls, and when it will, as long
@@ -64,9 +51,6 @@ func (w *window) book(at, cost int64) {
 	if n := len(w.entries); n > 0 && w.entries[n-1].at >= at { // the same instant, or quantum
 		w.entries[n-1].cost += cost
 		return
-	}
-	if w.coarse {
-		at = endOf(at, w.quantum())
 	}
 	w.entries = append(w.entries, entry{at, cost})
 	w.bound()
@@ -92,17 +76,16 @@ func (w *window) insert(at, cost int64) {
 // its end.
 //
 // Ends lie in (now-per, now+quantum), which is at most 1024 quanta of a 1023rd of
-// the span. What was copied from a coarser window may be dated later still; then
-// the oldest join their neighbours, which are younger, so that nothing leaves
-// early.
+// the span. Where a clock was set back they may reach further; then the oldest join
+// their neighbours, which are younger, so that nothing leaves early.
 func (w *window) bound() {
 	if len(w.entries) <= mostEntries {
 		return
 	}
-	w.coarse = true
+	quantum := (w.per-1)/(mostEntries-1) + 1
 	kept := w.entries[:0]
 	for _, e := range w.entries {
-		e.at = endOf(e.at, w.quantum())
+		e.at = endOf(e.at, quantum)
 		if n := len(kept); n > 0 && kept[n-1].at == e.at {
 			kept[n-1].cost += e.cost
 		} else {
@@ -114,7 +97,6 @@ func (w *window) bound() {
 		kept = kept[1:]
 	}
 	w.entries = kept
-	w.refine()
 }
 
 // takeOff takes a cost off what was counted from an instant on. What that was
@@ -130,7 +112,6 @@ func (w *window) takeOff(at, cost int64) {
 		}
 	}
 	w.entries = slices.DeleteFunc(w.entries, func(e entry) bool { return e.cost == 0 })
-	w.refine()
 }
 
 // over is a window of another span over what this one holds.

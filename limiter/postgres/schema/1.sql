@@ -41,7 +41,8 @@ create table paceline_limiter.bucket (
   permits bigint[] not null, -- who holds a place, the next to lapse first
   lapses  bigint[] not null, -- and until when
   spans   paceline_limiter.span[] not null
-) with (fillfactor = 50, toast_tuple_target = 8160);
+) with (fillfactor = 50, toast_tuple_target = 8160, -- a row stays in its page, mostly
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 create index bucket_idle on paceline_limiter.bucket (idle);
 
 -- A share is what a permit's call counts in a bucket, where that can be settled:
@@ -61,7 +62,8 @@ create table paceline_limiter.permit (
   expires bigint not null,
   places  uuid[] not null, -- the buckets it holds a place of, in order
   shares  paceline_limiter.share[] not null -- in the order of their buckets
-) with (fillfactor = 70);
+) with (fillfactor = 70,
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index permit_expires on paceline_limiter.permit (expires);
 
 create table paceline_limiter.throttle (
@@ -282,54 +284,81 @@ begin
   return s;
 end $body$;
 
--- load locks buckets, in the order given, and then reads them: statements later
--- than the locks see what earlier holders have committed.
-create type paceline_limiter.loaded as (
-  now     bigint,
-  since   bigint,
-  buckets paceline_limiter.bucket[]
-);
-
-create function paceline_limiter.load(ids uuid[]) returns paceline_limiter.loaded
+-- notice says when it was noticed that commits were lost. Whoever finds no witness
+-- is the first to.
+create function paceline_limiter.notice(now bigint) returns bigint
 language plpgsql volatile as $body$
 declare
-  now bigint;
   lost bigint;
-  buckets paceline_limiter.bucket[];
-  b paceline_limiter.bucket;
-  s paceline_limiter.span;
-  total bigint;
 begin
-  for i in 1 .. cardinality(ids) loop
-    perform pg_advisory_xact_lock(uuid_hash_extended(ids[i], 0));
-  end loop;
-  now := paceline_limiter.clock();
   select w.since into lost from paceline_limiter.witness w;
   if lost is null then
     insert into paceline_limiter.witness (since)
       select case when m.lossy then now else 0 end from paceline_limiter.meta m on conflict do nothing;
     select w.since into lost from paceline_limiter.witness w;
   end if;
+  perform set_config('paceline.lost', lost::text, false);
+  return lost;
+end $body$;
+
+-- recover counts what was promised to a bucket as granted when the loss was
+-- noticed: it was no later.
+create function paceline_limiter.recover(b paceline_limiter.bucket, lost bigint) returns paceline_limiter.bucket
+language plpgsql immutable as $body$
+declare
+  s paceline_limiter.span;
+  total bigint;
+begin
+  for k in 1 .. cardinality(b.spans) loop
+    s := b.spans[k];
+    total := case when cardinality(s.totals) = 0 then s.gone else s.totals[cardinality(s.totals)] end;
+    if s.promised > total then
+      b.spans[k] := paceline_limiter.book(s, lost, s.promised - total, 0);
+    end if;
+  end loop;
+  b.epoch := lost;
+  return b;
+end $body$;
+
+-- load locks buckets, in the order given, and then reads them: statements later
+-- than the locks see what earlier holders have committed.
+create type paceline_limiter.loaded as (
+  now     bigint,
+  lost    bigint, -- the witness's since
+  buckets paceline_limiter.bucket[]
+);
+
+create function paceline_limiter.load(ids uuid[]) returns paceline_limiter.loaded
+language plpgsql volatile as $body$
+declare
+  l paceline_limiter.loaded;
+  b paceline_limiter.bucket;
+  locked boolean;
+  at bigint;
+begin
+  for i in 1 .. cardinality(ids) loop
+    locked := pg_advisory_xact_lock(uuid_hash_extended(ids[i], 0)) is null;
+  end loop;
+  at := paceline_limiter.clock();
+  -- A session that knows has not seen a crash since: it would not have survived.
+  l.lost := nullif(current_setting('paceline.lost', true), '')::bigint;
+  if l.lost is null then
+    l.lost := paceline_limiter.notice(at);
+  end if;
   for i in 1 .. cardinality(ids) loop
     select * into b from paceline_limiter.bucket where id = ids[i];
     if b.id is null then
-      b := (ids[i], 0, 0, lost, 0, '{}', '{}', '{}')::paceline_limiter.bucket;
+      b := (ids[i], 0, 0, l.lost, 0, '{}', '{}', '{}')::paceline_limiter.bucket;
+    else
+      if b.epoch <> l.lost then
+        b := paceline_limiter.recover(b, l.lost);
+      end if;
+      at := greatest(at, b.last);
     end if;
-    if b.epoch <> lost then
-      -- What was promised may have been granted, at the latest when the loss was noticed.
-      for k in 1 .. cardinality(b.spans) loop
-        s := b.spans[k];
-        total := case when cardinality(s.totals) = 0 then s.gone else s.totals[cardinality(s.totals)] end;
-        if s.promised > total then
-          b.spans[k] := paceline_limiter.book(s, lost, s.promised - total, 0);
-        end if;
-      end loop;
-      b.epoch := lost;
-    end if;
-    now := greatest(now, b.last);
-    buckets[i] := b;
+    l.buckets[i] := b;
   end loop;
-  return (now, lost, buckets)::paceline_limiter.loaded;
+  l.now := at;
+  return l;
 end $body$;
 
 -- store writes a bucket that load has read.
@@ -337,24 +366,28 @@ create function paceline_limiter.store(b paceline_limiter.bucket, now bigint) re
 language plpgsql volatile as $body$
 declare
   s paceline_limiter.span;
+  n integer;
   empty bigint := now;
 begin
   for k in 1 .. cardinality(b.spans) loop
     s := b.spans[k];
-    if cardinality(s.instants) > 0 then
-      empty := greatest(empty, s.instants[cardinality(s.instants)] + s.per);
+    n := cardinality(s.instants);
+    if n > 0 then
+      empty := greatest(empty, s.instants[n] + s.per);
     end if;
   end loop;
-  if cardinality(b.lapses) > 0 then
-    empty := greatest(empty, b.lapses[cardinality(b.lapses)]);
+  n := cardinality(b.lapses);
+  if n > 0 then
+    empty := greatest(empty, b.lapses[n]);
   end if;
-  empty := (empty / 600000000 + 1) * 600000000;
-  if b.last > 0 then
-    update paceline_limiter.bucket u set
-      last = now, idle = empty, epoch = b.epoch, hold = b.hold, permits = b.permits, lapses = b.lapses, spans = b.spans
-      where u.id = b.id;
+  if b.last = 0 then
+    insert into paceline_limiter.bucket values
+      (b.id, now, (empty / 600000000 + 1) * 600000000, b.epoch, b.hold, b.permits, b.lapses, b.spans);
   else
-    insert into paceline_limiter.bucket values (b.id, now, empty, b.epoch, b.hold, b.permits, b.lapses, b.spans);
+    update paceline_limiter.bucket u set
+      last = now, idle = (empty / 600000000 + 1) * 600000000,
+      epoch = b.epoch, hold = b.hold, permits = b.permits, lapses = b.lapses, spans = b.spans
+      where u.id = b.id;
   end if;
 end $body$;
 
@@ -362,85 +395,14 @@ end $body$;
 -- answered or not. A server that does more by default keeps doing so.
 create function paceline_limiter.commit(flushed boolean) returns void
 language plpgsql volatile as $body$
+declare
+  setting text;
 begin
   if not flushed then
-    perform set_config('synchronous_commit', 'off', true);
+    setting := set_config('synchronous_commit', 'off', true);
   elsif current_setting('synchronous_commit') = 'off' then
-    perform set_config('synchronous_commit', 'on', true);
+    setting := set_config('synchronous_commit', 'on', true);
   end if;
-end $body$;
-
--- A verdict is for how many equal calls a limit has room, and if for none, from
--- when on it will have: 1 is for want of a rate, 2 of places.
-create type paceline_limiter.verdict as (
-  room  bigint,
-  free  bigint,
-  cause bigint
-);
-
--- judge_rate looks at a window. For a span after a loss, up to two minutes, it
--- counts as full; what longer ones may have granted was promised.
-create function paceline_limiter.judge_rate(s paceline_limiter.span, calls bigint, cost bigint, now bigint, lost bigint) returns paceline_limiter.verdict
-language plpgsql immutable as $body$
-declare
-  n integer := cardinality(s.instants);
-  first integer := paceline_limiter.live(s, now);
-  gone bigint := case when first = 1 then s.gone else s.totals[first - 1] end;
-  used bigint := case when first > n then 0 else s.totals[n] - gone end;
-  leave bigint := used - (calls - cost); -- so much has to
-  free bigint := now;
-begin
-  if leave > 0 then
-    while s.totals[first] - gone < leave loop
-      first := first + 1;
-    end loop;
-    free := s.instants[first] + s.per;
-  end if;
-  if s.per <= 120000000 then
-    free := greatest(free, lost + s.per);
-  end if;
-  if free > now then
-    return (0, free, 1)::paceline_limiter.verdict;
-  end if;
-  return ((calls - used) / cost, now, 1)::paceline_limiter.verdict;
-end $body$;
-
--- judge_places looks at the places of a bucket. After a loss they count as taken
--- for as long as somebody forgotten may hold them. Whoever lacks one is to ask
--- again after 100 ms: it may have been released.
-create function paceline_limiter.judge_places(b paceline_limiter.bucket, places bigint, hold bigint, now bigint, lost bigint) returns paceline_limiter.verdict
-language plpgsql immutable as $body$
-declare
-  n integer := cardinality(b.lapses);
-  first integer := 1;
-  free bigint := lost + greatest(b.hold, hold);
-begin
-  while first <= n and b.lapses[first] <= now loop
-    first := first + 1;
-  end loop;
-  if n - first + 1 >= places then
-    free := greatest(free, b.lapses[first]);
-  end if;
-  if free > now then
-    return (0, least(free, now + 100000), 2)::paceline_limiter.verdict;
-  end if;
-  return (places - (n - first + 1), now, 2)::paceline_limiter.verdict;
-end $body$;
-
--- outlast adds a cause to those of a refusal: one a bucket, the longest.
-create function paceline_limiter.outlast(causes bigint[], number integer, v paceline_limiter.verdict) returns bigint[]
-language plpgsql immutable as $body$
-begin
-  for i in 1 .. cardinality(causes) - 2 by 3 loop
-    if causes[i] = number then
-      if v.free > causes[i + 1] then
-        causes[i + 1] := v.free;
-        causes[i + 2] := v.cause;
-      end if;
-      return causes;
-    end if;
-  end loop;
-  return causes || array[number, v.free, v.cause];
 end $body$;
 
 -- hold gives a permit a place.
@@ -470,100 +432,210 @@ begin
   return b;
 end $body$;
 
--- A charge is what a grant leaves of a bucket.
+-- A charge is what a grant makes of a bucket, or why there is none.
 create type paceline_limiter.charge as (
-  bucket  paceline_limiter.bucket,
-  share   paceline_limiter.share, -- of each permit; null where nothing can be settled
-  held    boolean,                -- whether each permit holds a place
-  flushed boolean                 -- whether it goes beyond what was promised
+  room    bigint,                  -- for how many there is room
+  free    bigint,                  -- if for none: from when on there is
+  cause   bigint,                  -- and what lacks, 1 for a rate or 2 for places
+  bucket  paceline_limiter.bucket, -- with all of them counted, if there is room
+  share   paceline_limiter.share,  -- of each; of no bucket where nothing can be settled
+  held    boolean,                 -- whether each holds a place
+  flushed boolean                  -- whether this goes beyond what was promised
 );
 
--- charge counts n equal calls in a bucket: in the windows that they name and, at
--- the most that they count in any of those, in the others, which are views of the
--- same history. limits are those of acquire.
-create function paceline_limiter.charge(b paceline_limiter.bucket, number integer, limits bigint[], n bigint, hold bigint, permit bigint, now bigint, durable boolean) returns paceline_limiter.charge
+-- charge counts equal calls in a bucket, if there is room: in the windows that they
+-- name and, at the most that they count in any of those, in the others, which are
+-- views of the same history. limits are those of acquire, and those with this
+-- number are the bucket's.
+--
+-- After a loss, windows of up to two minutes count as full for one span: longer
+-- ones count what was promised. Places count as taken for as long as somebody
+-- forgotten may hold them. Whoever lacks one is to ask again after 100 ms, since it
+-- may have been released.
+create function paceline_limiter.charge(b paceline_limiter.bucket, number bigint, limits bigint[], wanted bigint,
+  hold bigint, permit bigint, now bigint, lost bigint, durable boolean) returns paceline_limiter.charge
 language plpgsql immutable as $body$
 declare
   c paceline_limiter.charge;
   s paceline_limiter.span;
-  pers bigint[] := '{}';
-  calls bigint[] := '{}';
-  costs bigint[] := '{}';
-  most_calls bigint := 0;
   most bigint := 0;
-  settles boolean := false;
-  cost bigint;
-  step bigint;
-  total bigint;
-  named integer;
   longest bigint := 0;
   stale boolean := false;
-  first integer := 1;
+  settles boolean := false;
+  calls bigint;
+  cost bigint;
+  total bigint;
+  used bigint;
+  leave bigint;
+  free bigint;
+  step bigint;
+  n integer;
+  i integer;
+  named integer := 0;
 begin
+  c.room := wanted;
+  c.free := now;
   c.held := false;
   c.flushed := durable;
   for q in 0 .. cardinality(limits) - 6 by 6 loop
-    if limits[q + 1] = number then
-      if limits[q + 2] > 0 then
-        calls := calls || limits[q + 2];
-        pers := pers || limits[q + 3];
-        costs := costs || limits[q + 5];
-        most_calls := greatest(most_calls, limits[q + 2]);
-        most := greatest(most, limits[q + 5]);
-        settles := settles or limits[q + 6] = 1;
+    continue when limits[q + 1] <> number;
+    if limits[q + 2] > 0 then
+      named := named + 1;
+      most := greatest(most, limits[q + 5]);
+      settles := settles or limits[q + 6] = 1;
+      if paceline_limiter.seek(b.spans, limits[q + 3]) = 0 then
+        b.spans := b.spans || paceline_limiter.view(b.spans, limits[q + 3], now);
       end if;
-      c.held := c.held or limits[q + 4] > 0;
+    end if;
+    if limits[q + 4] > 0 then
+      c.held := true;
+      n := cardinality(b.lapses);
+      i := 1;
+      while i <= n and b.lapses[i] <= now loop
+        i := i + 1;
+      end loop;
+      leave := n - i + 1;
+      free := lost + greatest(b.hold, hold);
+      if leave >= limits[q + 4] then
+        free := greatest(free, b.lapses[i]);
+      end if;
+      if free > now then
+        c.room := 0;
+        c.free := greatest(c.free, least(free, now + 100000));
+        c.cause := 2;
+      else
+        c.room := least(c.room, limits[q + 4] - leave);
+      end if;
     end if;
   end loop;
 
   if most > 0 then
     for k in 1 .. cardinality(b.spans) loop
       s := b.spans[k];
-      named := array_position(pers, s.per);
-      total := case when cardinality(s.totals) = 0 then s.gone else s.totals[cardinality(s.totals)] end;
-      if named is null then
+      n := cardinality(s.instants);
+      if n > 0 and s.instants[1] <= now - s.per then
+        s := paceline_limiter.expire(s, now);
+        n := cardinality(s.instants);
+      end if;
+      total := case when n = 0 then s.gone else s.totals[n] end;
+      used := total - s.gone;
+      longest := greatest(longest, s.per);
+      calls := 0;
+      for q in 0 .. cardinality(limits) - 6 by 6 loop
+        if limits[q + 3] = s.per and limits[q + 1] = number and limits[q + 2] > 0 then
+          calls := limits[q + 2];
+          cost := limits[q + 5];
+        end if;
+      end loop;
+
+      if calls = 0 then
         cost := most;
-        step := greatest(cost, (total - s.gone) / 64);
+        step := used / 64;
         stale := stale or now - s.asked - s.per > s.per;
       else
         s.asked := now;
-        cost := costs[named];
-        step := greatest(cost, calls[named] / 64);
+        step := calls / 64;
+        leave := used - (calls - cost); -- so much has to
+        free := case when s.per <= 120000000 then lost + s.per else 0 end;
+        if leave > 0 then
+          i := 1;
+          while s.totals[i] - s.gone < leave loop
+            i := i + 1;
+          end loop;
+          free := greatest(free, s.instants[i] + s.per);
+        end if;
+        if free > now then
+          c.room := 0;
+          if free > c.free then
+            c.free := free;
+            c.cause := 1;
+          end if;
+        else
+          c.room := least(c.room, (calls - used) / cost);
+        end if;
       end if;
-      longest := greatest(longest, s.per);
-      cost := least(n * cost, 9223372036854775807 - total);
-      if s.per > 120000000 and total + cost > s.promised then
-        c.flushed := true;
+
+      if c.room >= wanted then
+        cost := least(cost * wanted, 9223372036854775807 - used);
+        if s.per > 120000000 and used + cost > s.promised - s.gone then
+          c.flushed := true;
+        end if;
+        if n < 64 and s.quantum = 0 and total < 4611686018427387904 and (n = 0 or s.instants[n] < now) then
+          -- The usual case of book.
+          total := total + cost;
+          s.instants := s.instants || now;
+          s.totals := s.totals || total;
+          if total > s.promised then
+            s.promised := total + case when durable then 0 else greatest(cost, step) end;
+          end if;
+        else
+          s := paceline_limiter.book(s, now, cost, case when durable then 0 else greatest(cost, step) end);
+        end if;
+        b.spans[k] := s;
       end if;
-      b.spans[k] := paceline_limiter.book(s, now, cost, case when durable then 0 else step end);
     end loop;
-    if stale or cardinality(b.spans) > greatest(16, cardinality(pers)) then
-      -- A span that nobody asked for in twice its length can go if a longer one stays.
-      b.spans := array(select u from unnest(b.spans) u
-        where u.per = longest or u.asked >= now or now - u.asked - u.per <= u.per
-        order by u.per = longest desc, u.asked desc limit greatest(16, cardinality(pers) + 1));
-    end if;
+  end if;
+  if c.room < wanted then
+    return c;
   end if;
 
+  if stale or cardinality(b.spans) > greatest(16, named) then
+    -- A span that nobody asked for in twice its length can go if a longer one stays.
+    b.spans := array(select u from unnest(b.spans) u
+      where u.per = longest or now - u.asked - u.per <= u.per
+      order by u.per = longest desc, u.asked desc limit greatest(16, named + 1));
+  end if;
   if c.held then
-    while first <= cardinality(b.lapses) and b.lapses[first] <= now loop
-      first := first + 1;
+    i := 1;
+    while b.lapses[i] <= now loop
+      i := i + 1;
     end loop;
-    b.permits := b.permits[first:];
-    b.lapses := b.lapses[first:];
-    for i in 0 .. n - 1 loop
-      b := paceline_limiter.hold(b, permit + i, now + hold);
+    if i > 1 then
+      b.permits := b.permits[i:];
+      b.lapses := b.lapses[i:];
+    end if;
+    for k in 0 .. wanted - 1 loop
+      n := cardinality(b.lapses);
+      if n = 0 or b.lapses[n] <= now + hold then
+        b.permits := b.permits || permit + k;
+        b.lapses := b.lapses || now + hold;
+      else
+        b := paceline_limiter.hold(b, permit + k, now + hold);
+      end if;
     end loop;
     if not durable then
       b.hold := greatest(b.hold, hold);
     end if;
   end if;
   if settles and hold > 0 then
-    c.share := (b.id, now, 0, pers || 0::bigint, calls || most_calls, costs || most,
-      array_fill(0::bigint, array[cardinality(pers) + 1]))::paceline_limiter.share;
+    c.share := paceline_limiter.share_of(b.id, number, limits, now);
   end if;
   c.bucket := b;
   return c;
+end $body$;
+
+-- share_of is what a call counts that has just been granted.
+create function paceline_limiter.share_of(bucket uuid, number bigint, limits bigint[], now bigint) returns paceline_limiter.share
+language plpgsql immutable as $body$
+declare
+  s paceline_limiter.share := (bucket, now, 0, '{}', '{}', '{}', '{}');
+  calls bigint := 0;
+  cost bigint := 0;
+begin
+  for q in 0 .. cardinality(limits) - 6 by 6 loop
+    if limits[q + 1] = number and limits[q + 2] > 0 then
+      s.pers := s.pers || limits[q + 3];
+      s.calls := s.calls || limits[q + 2];
+      s.first := s.first || limits[q + 5];
+      calls := greatest(calls, limits[q + 2]);
+      cost := greatest(cost, limits[q + 5]);
+    end if;
+  end loop;
+  s.pers := s.pers || 0::bigint;
+  s.calls := s.calls || calls;
+  s.first := s.first || cost;
+  s.later := array_fill(0::bigint, array[cardinality(s.pers)]);
+  return s;
 end $body$;
 
 -- acquire asks for calls, in order. It is given the buckets that are named, in
@@ -584,118 +656,105 @@ create function paceline_limiter.acquire(ids uuid[], callers uuid[], asks bigint
 language plpgsql volatile as $body$
 declare
   l paceline_limiter.loaded := paceline_limiter.load(ids);
-  now constant bigint := l.now;
   buckets paceline_limiter.bucket[] := l.buckets;
-  answer bigint[] := array[l.now, l.since];
-  changed boolean[] := array_fill(false, array[cardinality(ids)]);
-  written boolean := false;
+  charged paceline_limiter.bucket[]; -- the same, as a grant would leave them
+  answer bigint[] := array[l.now, l.lost];
+  written boolean[];
   flushed boolean := durable;
-  refused integer[] := '{}';
+  refused bigint[];
 
   at integer := 0; -- so much of the asks has been read
-  caller integer;
-  wanted bigint;
-  hold bigint;
-  permit bigint;
   limits bigint[];
+  wanted bigint;
+  permit bigint;
   closed bigint; -- until when the caller is
 
+  try bigint; -- for so many at once
   room bigint;
   granted bigint;
   causes bigint[];
 
-  b paceline_limiter.bucket;
-  v paceline_limiter.verdict;
   c paceline_limiter.charge;
-  number integer;
-  numbers integer[];
+  sure boolean;
   held_in uuid[];
   shares paceline_limiter.share[];
 begin
   while at < cardinality(asks) loop
-    caller := asks[at + 1];
-    wanted := asks[at + 2];
-    hold := asks[at + 3];
-    permit := asks[at + 4];
     limits := asks[at + 6:at + 5 + 6 * asks[at + 5]];
-    at := at + 5 + cardinality(limits);
+    wanted := asks[at + 2];
+    permit := asks[at + 4];
     granted := 0;
     causes := '{}';
-    if caller = any(refused) then
+    if asks[at + 1] = any(refused) then
       wanted := 0;
     else
-      select t.until into closed from paceline_limiter.throttle t where t.id = callers[caller];
+      select t.until into closed from paceline_limiter.throttle t where t.id = callers[asks[at + 1]];
     end if;
-
+    try := wanted;
     while wanted > 0 loop
-      room := wanted;
-      numbers := '{}';
-      if closed > now then
+      room := try;
+      charged := buckets;
+      sure := false;
+      held_in := '{}';
+      shares := '{}';
+      if closed > l.now then
         room := 0;
         causes := array[0, closed, 0];
       end if;
-      for q in 0 .. cardinality(limits) - 6 by 6 loop
-        number := limits[q + 1];
-        numbers := numbers || number;
-        b := buckets[number];
-        if limits[q + 2] > 0 then
-          if paceline_limiter.seek(b.spans, limits[q + 3]) = 0 then
-            b.spans := b.spans || paceline_limiter.view(b.spans, limits[q + 3], now);
-            buckets[number] := b;
+      for i in 1 .. cardinality(ids) loop
+        for q in 0 .. cardinality(limits) - 6 by 6 loop
+          continue when limits[q + 1] <> i;
+          c := paceline_limiter.charge(buckets[i], i, limits, try, asks[at + 3], permit, l.now, l.lost, durable);
+          if c.room < try then
+            room := least(room, c.room);
+            if c.room = 0 then
+              causes := causes || array[i, c.free, c.cause];
+            end if;
+          else
+            charged[i] := c.bucket;
+            sure := sure or c.flushed;
+            if c.held then
+              held_in := held_in || ids[i];
+            end if;
+            if (c.share).bucket is not null then
+              shares := shares || c.share;
+            end if;
           end if;
-          v := paceline_limiter.judge_rate(b.spans[paceline_limiter.seek(b.spans, limits[q + 3])], limits[q + 2], limits[q + 5], now, l.since);
-          room := least(room, v.room);
-          if v.room = 0 then
-            causes := paceline_limiter.outlast(causes, number, v);
-          end if;
-        end if;
-        if limits[q + 4] > 0 then
-          v := paceline_limiter.judge_places(b, limits[q + 4], hold, now, l.since);
-          room := least(room, v.room);
-          if v.room = 0 then
-            causes := paceline_limiter.outlast(causes, number, v);
-          end if;
-        end if;
+          exit;
+        end loop;
       end loop;
       if room = 0 then
-        refused := refused || caller;
+        refused := refused || asks[at + 1];
         exit;
       end if;
-
-      written := true;
-      held_in := '{}';
-      shares := '{}';
-      for i in 1 .. cardinality(ids) loop
-        continue when i <> all(numbers);
-        c := paceline_limiter.charge(buckets[i], i, limits, room, hold, permit, now, durable);
-        buckets[i] := c.bucket;
-        changed[i] := true;
-        flushed := flushed or c.flushed;
-        if c.held then
-          held_in := held_in || ids[i];
+      if room = try then
+        for q in 0 .. cardinality(limits) - 6 by 6 loop
+          written[limits[q + 1]] := true;
+        end loop;
+        if asks[at + 3] > 0 then
+          insert into paceline_limiter.permit
+            select permit + i, l.now + asks[at + 3], held_in, shares from generate_series(0, room - 1) i;
         end if;
-        if (c.share).bucket is not null then
-          shares := shares || c.share;
-        end if;
-      end loop;
-      if hold > 0 then
-        insert into paceline_limiter.permit
-          select permit + i, now + hold, held_in, shares from generate_series(0, room - 1) i;
+        buckets := charged;
+        flushed := flushed or sure;
+        granted := granted + room;
+        permit := permit + room;
+        wanted := wanted - room;
+        room := wanted;
       end if;
-      granted := granted + room;
-      permit := permit + room;
-      wanted := wanted - room;
+      try := room;
     end loop;
     answer := answer || granted || (cardinality(causes) / 3)::bigint || causes;
+    at := at + 5 + cardinality(limits);
   end loop;
 
-  if written then
+  if written is not null then
     for i in 1 .. cardinality(ids) loop
-      if changed[i] then
-        perform paceline_limiter.store(buckets[i], now);
+      if written[i] then
+        sure := paceline_limiter.store(buckets[i], l.now) is null;
       end if;
     end loop;
-    perform paceline_limiter.commit(flushed);
+    sure := paceline_limiter.commit(flushed) is null;
   end if;
   return answer;
 end $body$;
@@ -720,6 +779,18 @@ begin
     end loop;
     perform paceline_limiter.commit(false);
   end if;
+end $body$;
+
+-- abandon gives back the places of permits that nobody was told of, once whoever
+-- may be about to grant them has done so.
+create function paceline_limiter.abandon(ids uuid[], permits bigint[]) returns void
+language plpgsql volatile as $body$
+declare
+  l paceline_limiter.loaded := paceline_limiter.load(ids);
+begin
+  for i in 1 .. cardinality(permits) loop
+    perform paceline_limiter.release(permits[i]);
+  end loop;
 end $body$;
 
 -- renew makes permits last for a hold from now.
@@ -874,6 +945,7 @@ create function paceline_limiter.peek(ids uuid[], caller uuid, limits bigint[]) 
 language plpgsql stable as $body$
 declare
   now bigint := paceline_limiter.clock();
+  lost bigint := (select w.since from paceline_limiter.witness w);
   answer bigint[];
   b paceline_limiter.bucket;
   s paceline_limiter.span;
@@ -886,6 +958,9 @@ begin
     if b.id is null then
       answer := answer || 0::bigint || 0::bigint;
       continue;
+    end if;
+    if b.epoch <> lost then
+      b := paceline_limiter.recover(b, lost);
     end if;
     s := paceline_limiter.view(b.spans, limits[q + 3], now);
     answer := answer

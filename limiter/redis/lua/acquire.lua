@@ -8,7 +8,7 @@
 -- cost, concurrent, whether the cost is its own. The cost is at most calls.
 --
 -- The answer: the clock; then for each run how many were granted and how many
--- limits stand in the way of the rest (255: those of the same caller's run
+-- limits stand in the way of the rest (65535: those of the same caller's run
 -- before); then each of these: its number, from 1, or 0 for the throttle;
 -- whether it lacks places; in how long it has room. Where the epoch is another,
 -- nothing is counted and the answer is a list of it.
@@ -28,6 +28,16 @@ local function unknown(b, per)
   return left < span and left or span
 end
 
+-- prune drops windows that nobody has asked for in twice their span: no instant
+-- that was named lies ahead, and all that they hold is in the longest.
+local function prune(b, longest)
+  local kept = {}
+  for _, w in ipairs(b.windows) do
+    if w.per == longest or b.now - w.asked <= 2 * w.per then kept[#kept + 1] = w end
+  end
+  b.windows = kept
+end
+
 -- grant counts n calls in all their windows. Those windows of a bucket that no
 -- limit names are views of the same history: there a call counts as the most it
 -- counts in any that is named. Who asks for places only counts in none.
@@ -44,35 +54,28 @@ local function grant(asks, n, run)
   for i = 1, #asks do
     local b = asks[i].b
     if b.booked then
-      local windows, longest, kept = b.windows, 0, 1
-      for k = 1, #windows do
-        if windows[k].per > longest then longest = windows[k].per end
-      end
+      local windows, longest, stale = b.windows, 0, false
       for k = 1, #windows do
         local w = windows[k]
+        if w.per > longest then longest = w.per end
         if w.run ~= run then
           expire(w, b.now)
-          book(w, b.now, math.min(b.booked * n, FOREVER - w.used))
-        end
-        -- What nobody has asked for in twice its span can go: no instant that we
-        -- named lies ahead, and all that it holds is in the longest.
-        if w.per == longest or b.now - w.asked <= 2 * w.per then
-          windows[kept] = w
-          kept = kept + 1
+          book(w, b.now, min(b.booked * n, FOREVER - w.used))
+          stale = stale or b.now - w.asked > 2 * w.per
         end
       end
-      for k = kept, #windows do windows[k] = nil end
-      b.booked = nil
+      b.booked = false
+      if stale then prune(b, longest) end
     end
   end
 end
 
 -- take gives n permits their places in a bucket.
-local function take(b, n, number, hold)
-  local ends = math.min(b.now + hold, FOREVER)
+local function take(b, n, number, hold, run)
+  local ends = min(b.now + hold, FOREVER)
   local parts = {b.places}
   for i = 1, n do parts[1 + i] = ARGV[3] .. pack('<I4d', number + i - 1, ends) end
-  b.places, b.held = concat(parts), b.held + n
+  b.places, b.held, b.placed = concat(parts), b.held + n, run
   if ends < b.bound then b.bound = ends end
   if ends > b.latest then b.latest = ends end
 end
@@ -107,7 +110,7 @@ end
 
 local buckets = {}
 local refused = {}
-local answer = {pack('<d', clock)}
+local answer = pack('<d', clock)
 
 for run = 1, runs do
   local caller, count, hold, record, number, limits
@@ -117,7 +120,7 @@ for run = 1, runs do
   if refused[caller] then
     fit = 0
     at = at + limits * 35
-    answer[#answer + 1] = pack('<I4B', 0, 255)
+    answer = answer .. pack('<I4I2', 0, 65535)
   else
     local shut = closed(KEYS[caller], values[caller])
     if shut > 0 then fit = 0 end
@@ -144,7 +147,7 @@ for run = 1, runs do
         -- not be dropped until then: it is kept for twice its span.
         if w.asked < b.now - per then b.changed = true end
         w.asked, w.run = b.now, run
-        local room = math.floor((calls - w.used) / cost)
+        local room = floor((calls - w.used) / cost)
         if unknown(b, per) > 0 then room = 0 end
         if room < fit then fit = room end
       end
@@ -156,18 +159,17 @@ for run = 1, runs do
     end
     if fit < 0 then fit = 0 end
 
-    if fit > 0 then grant(asks, fit, run) end
-    for i = 1, record > 0 and fit or 0 do
-      redis.call('SET', KEYS[keys + record + i - 1], shares(asks), 'PX', math.ceil(hold / 1000))
-    end
-    for i = 1, #asks do
-      local a = asks[i]
-      if fit > 0 and a.places > 0 and not a.b.placed then
-        take(a.b, fit, number, hold)
-        a.b.placed = true
+    if fit > 0 then
+      grant(asks, fit, run)
+      for i = 1, limits do
+        local a = asks[i]
+        if a.places > 0 and a.b.placed ~= run then take(a.b, fit, number, hold, run) end
+      end
+      if record > 0 then
+        local text, lasts = shares(asks), ceil(hold / 1000)
+        for i = keys + record, keys + record + fit - 1 do redis.call('SET', KEYS[i], text, 'PX', lasts) end
       end
     end
-    for i = 1, #asks do asks[i].b.placed = nil end
 
     -- Why the rest was not granted.
     local why, parts = 0, {}
@@ -181,11 +183,11 @@ for run = 1, runs do
         local b, left, places = a.b, 0, 0
         if a.w then
           left = unknown(b, a.per)
-          if a.w.used + a.cost > a.calls then left = math.max(left, full(a.w, a.calls, a.cost) - b.now) end
+          if a.w.used + a.cost > a.calls then left = max(left, full(a.w, a.calls, a.cost) - b.now) end
         end
         if a.places > 0 and b.held >= a.places then
           -- Somebody may release one sooner than it lapses, and nobody is told.
-          local soon = math.min(b.bound - b.now, 1e5)
+          local soon = min(b.bound - b.now, 1e5)
           if soon > left then left, places = soon, 1 end
         end
         if left > 0 then
@@ -194,11 +196,11 @@ for run = 1, runs do
         end
       end
     end
-    answer[#answer + 1] = pack('<I4B', fit, why) .. concat(parts)
+    answer = answer .. pack('<I4I2', fit, why) .. concat(parts)
   end
 end
 
 for key, b in pairs(buckets) do
   if b.changed then save(KEYS[key], b) end
 end
-return concat(answer)
+return answer

@@ -11,7 +11,8 @@
 -- busy one write there and nowhere else. What need not be looked at stays bytes.
 
 local pack, read, sub, concat = struct.pack, struct.unpack, string.sub, table.concat
-local HEAD, HEADSIZE = '<BdddddI4B', 46
+local min, max, floor, ceil = math.min, math.max, math.floor, math.ceil
+local HEAD, HEADSIZE = '<BdddddI4I2', 47
 local WINDOW, WINDOWSIZE = '<ddddddBB', 50
 local VERSION = 1
 local MOST = 64            -- entries of a window besides the youngest
@@ -34,19 +35,22 @@ end
 -- its own, which goes on where the server's has stepped back: an offset is added
 -- as soon as that shows. A value that cannot be a bucket is one of which nothing
 -- is known but that it was: it begins anew, and full.
-local function decode(raw)
-  local b = {offset = 0, mark = 0, bound = FOREVER, latest = 0, held = 0, places = '', windows = {}, now = clock}
+local decode
+function decode(raw)
+  local b = {now = clock, offset = 0, mark = 0, windows = {}, places = '', held = 0, bound = FOREVER, latest = 0,
+    changed = false, booked = false, placed = false}
   if not raw then return b end
   local size = #raw
   local sound = size >= HEADSIZE and raw:byte() == VERSION
   if sound then
     local _, offset, last, mark, bound, latest, held, count, at = read(HEAD, raw)
     local now = clock + offset
-    if now < last then offset, now = offset + last - now, last end
+    local behind = now < last
+    if behind then offset, now = offset + last - now, last end
     local from = at + held * 20 + count * WINDOWSIZE
     sound = offset >= 0 and now < FOREVER and mark >= 0 and bound >= 0 and latest <= FOREVER and from <= size + 1
     if sound then
-      b.offset, b.now, b.bound, b.latest, b.held = offset, now, bound, latest, held
+      b.offset, b.now, b.bound, b.latest, b.held, b.changed = offset, now, bound, latest, held, behind
       if mark > clock then -- the server's clock has stepped back since
         mark, b.changed = clock, true
       end
@@ -71,26 +75,26 @@ local function decode(raw)
     end
   end
   if sound then return b end
-  return {offset = 0, mark = clock, bound = FOREVER, latest = 0, held = 0, places = '', windows = {}, now = clock, changed = true}
+  b = decode(nil)
+  b.mark, b.changed = clock, true
+  return b
 end
 
 -- save writes a bucket, to be forgotten when nothing in it counts any more.
 local function save(key, b)
-  local ends = b.latest
+  local ends, heads, logs = b.latest, '', ''
   local windows = b.windows
-  local n = #windows
-  local parts = {'', b.places}
-  for i = 1, n do
+  for i = 1, #windows do
     local w = windows[i]
     if w.used > 0 and w.last + w.per > ends then ends = w.last + w.per end
-    parts[2 + i] = pack(WINDOW, w.per, w.asked, w.used, w.first, w.last, w.cost, w.coarse, w.live)
+    heads = heads .. pack(WINDOW, w.per, w.asked, w.used, w.first, w.last, w.cost, w.coarse, w.live)
     local size = w.live * 16
-    if size == 0 then
-      parts[2 + n + i] = ''
-    elseif size == #w.log then
-      parts[2 + n + i] = w.log
-    else
-      parts[2 + n + i] = sub(w.log, w.from, w.from + size - 1)
+    if size > 0 then
+      if size == #w.log then
+        logs = logs .. w.log
+      else
+        logs = logs .. sub(w.log, w.from, w.from + size - 1)
+      end
     end
   end
   local left = ends - b.now
@@ -99,8 +103,8 @@ local function save(key, b)
     redis.call('DEL', key)
     return
   end
-  parts[1] = pack(HEAD, VERSION, b.offset, b.now, b.mark, b.bound, b.latest, b.held, n)
-  redis.call('SET', key, concat(parts), 'PX', math.ceil(left / 1000) + 1)
+  local head = pack(HEAD, VERSION, b.offset, b.now, b.mark, b.bound, b.latest, b.held, #windows)
+  redis.call('SET', key, head .. b.places .. heads .. logs, 'PX', ceil(left / 1000) + 1)
 end
 
 -- expire lets go of what has been in a window for its whole span.
@@ -138,14 +142,14 @@ local function full(w, calls, cost)
     local t, c
     t, c, at = read('<dd', log, at)
     lack = lack - c
-    if lack <= 0 then return math.min(w.last, t) + w.per end
+    if lack <= 0 then return min(w.last, max(w.first, t)) + w.per end
   end
   return w.last + w.per
 end
 
 -- quantized is the end of the quantum an instant lies in: itself where it is one.
 local function quantized(w, t)
-  local quantum = math.ceil(w.per / MOST)
+  local quantum = ceil(w.per / MOST)
   local past = math.fmod(t, quantum)
   if past > 0 then return t + quantum - past end
   return t
@@ -239,7 +243,7 @@ local function add(b, per)
   local windows = b.windows
   if #windows >= SPANS then
     local longest, oldest = per, nil
-    for i = 1, #windows do longest = math.max(longest, windows[i].per) end
+    for i = 1, #windows do longest = max(longest, windows[i].per) end
     for i = 1, #windows do
       local o = windows[i]
       if o.per < longest and o.asked < b.now and (not oldest or o.asked < windows[oldest].asked) then oldest = i end

@@ -13,8 +13,8 @@ for at = 1, #list, 10 do
   if per > 0 then
     used = view(b, per).used
     local mark = b.mark
-    if values[1] and #values[1] >= 40 then mark = math.max(mark, (read('<d', values[1], 33))) end
-    if mark > 0 and clock < mark + math.min(per, FULL) then full = 1 end
+    if values[1] and #values[1] >= 40 then mark = max(mark, (read('<d', values[1], 33))) end
+    if mark > 0 and clock < mark + min(per, FULL) then full = 1 end
   end
   lapse(b)
   parts[#parts + 1] = pack('<ddB', used, b.held, full)

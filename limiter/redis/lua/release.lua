@@ -1,16 +1,21 @@
--- KEYS: buckets that a permit holds places of, then its record if it has one.
--- ARGV: how many buckets; the permit's name.
-local buckets = tonumber(ARGV[1])
-for i = 1, buckets do
-  local raw = get(KEYS[i])
-  if raw then
-    local b = decode(raw)
-    local at = find(b, ARGV[2])
-    if at then
-      b.places, b.held = sub(b.places, 1, at - 1) .. sub(b.places, at + 20), b.held - 1
-      if b.held == 0 then b.bound, b.latest = FOREVER, 0 end
-      save(KEYS[i], b)
-    end
+-- KEYS: buckets in which permits hold places, then records of permits.
+-- ARGV: how many buckets; for each place its bucket and its permit's name.
+local buckets, list = tonumber(ARGV[1]), ARGV[2]
+local known = {}
+for at = 1, #list, 14 do
+  local key, name = read('<I2c12', list, at)
+  local b = known[key]
+  if not b then
+    b = decode(get(KEYS[key]))
+    known[key] = b
+  end
+  local place = find(b, name)
+  if place then
+    b.places, b.held, b.changed = sub(b.places, 1, place - 1) .. sub(b.places, place + 20), b.held - 1, true
+    if b.held == 0 then b.bound, b.latest = FOREVER, 0 end
   end
 end
-if KEYS[buckets + 1] then redis.call('DEL', KEYS[buckets + 1]) end
+for key, b in pairs(known) do
+  if b.changed then save(KEYS[key], b) end
+end
+for i = buckets + 1, #KEYS do redis.call('DEL', KEYS[i]) end

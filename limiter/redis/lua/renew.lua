@@ -13,13 +13,13 @@ for at = 1, #list, 14 do
   end
   local place = find(b, name)
   if place then
-    local ends = math.min(b.now + hold, FOREVER)
+    local ends = min(b.now + hold, FOREVER)
     b.places = sub(b.places, 1, place + 11) .. pack('<d', ends) .. sub(b.places, place + 20)
-    b.bound, b.latest = math.min(b.bound, ends), math.max(b.latest, ends)
+    b.bound, b.latest = min(b.bound, ends), max(b.latest, ends)
     b.changed = true
   end
 end
 for key, b in pairs(known) do
   if b.changed then save(KEYS[key], b) end
 end
-for i = buckets + 1, #KEYS do redis.call('PEXPIRE', KEYS[i], math.ceil(hold / 1000)) end
+for i = buckets + 1, #KEYS do redis.call('PEXPIRE', KEYS[i], ceil(hold / 1000)) end

@@ -52,7 +52,7 @@ for key, b in pairs(buckets) do
   for _, w in ipairs(b.windows) do
     if not named[w] then
       expire(w, b.now)
-      if age < w.per then insert(w, b.now - age, math.min(most[key], FOREVER - w.used)) end
+      if age < w.per then insert(w, b.now - age, min(most[key], FOREVER - w.used)) end
     end
   end
   save(KEYS[key], b)

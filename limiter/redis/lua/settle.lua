@@ -13,13 +13,13 @@ local function takeoff(w, from, cost)
     local t, c
     t, c, at = read('<dd', w.log, at)
     if t >= from then
-      local less = math.min(cost, c)
+      local less = min(cost, c)
       c, cost, w.used = c - less, cost - less, w.used - less
     end
     parts[i] = pack('<dd', t, c)
   end
   if w.last >= from then
-    local less = math.min(cost, w.cost)
+    local less = min(cost, w.cost)
     w.cost, w.used = w.cost - less, w.used - less
   end
   w.log, w.from = concat(parts), 1
@@ -30,7 +30,7 @@ end
 
 -- lacks is how much more a total is than what counts.
 local function lacks(c, total)
-  return math.min(total, c.calls) - c.first - c.later
+  return min(total, c.calls) - c.first - c.later
 end
 
 local function settle(share, key, total)
@@ -46,9 +46,9 @@ local function settle(share, key, total)
     end
     local more = lacks(c, total)
     if more > 0 then
-      book(w, b.now, math.min(more, FOREVER - w.used))
+      book(w, b.now, min(more, FOREVER - w.used))
     else
-      local first = math.min(-more, c.first)
+      local first = min(-more, c.first)
       local later = -more - first
       if first > 0 and share.granted > b.now - w.per then takeoff(w, share.granted, first) end
       if later > 0 and share.since > b.now - w.per then takeoff(w, share.since, later) end
@@ -60,7 +60,7 @@ local function settle(share, key, total)
       c.later = c.later + more
       if share.since == 0 then share.since = b.now end
     else
-      local first = math.min(-more, c.first)
+      local first = min(-more, c.first)
       c.first, c.later = c.first - first, c.later + more + first
     end
   end
@@ -73,10 +73,13 @@ local function shares()
   while at <= #raw do
     local share, n = {}, nil
     share.name, share.granted, share.since, n, at = read('<c22ddI2', raw, at)
-    if n == 0 then error('a share of nothing') end
+    if n == 0 or not (share.granted >= 0 and share.since >= 0) then error('no share') end
     for i = 1, n do
       local c = {}
       c.per, c.calls, c.first, c.later, at = read('<dddd', raw, at)
+      if not (c.per >= 0 and c.per <= FOREVER and c.calls >= 0 and c.calls <= FOREVER and c.first >= 0 and c.later >= 0) then
+        error('no tally')
+      end
       share[i] = c
     end
     all[#all + 1] = share

@@ -2,5 +2,5 @@
 local raw = get(KEYS[1])
 local left = tonumber(ARGV[1])
 if closed(KEYS[1], raw) < left then
-  redis.call('SET', KEYS[1], pack('<ddd', 0, clock, math.min(clock + left, FOREVER)), 'PX', math.ceil(left / 1000) + 1)
+  redis.call('SET', KEYS[1], pack(THROTTLE, VERSION, 0, clock, min(clock + left, FOREVER)), 'PX', ceil(left / 1000) + 1)
 end

@@ -1,4 +1,4 @@
-package servertest
+package servers
 
 import (
 	"bufio"
@@ -11,6 +11,24 @@ import (
 	"strings"
 	"time"
 )
+
+// Redis starts a Redis. The arguments are those of redis-server, as in
+// "--appendonly", "yes"; without any it persists nothing.
+func Redis(args ...string) (*Server, error) { return open(redis(args...)) }
+
+// Postgres starts a PostgreSQL. The settings are those of postgresql.conf, as in
+// "fsync=on"; without any it does not sync to disk, so that it survives being
+// killed but no power cut.
+func Postgres(settings ...string) (*Server, error) { return open(postgres(settings...)) }
+
+// PgBouncer starts a PgBouncer in front of a PostgreSQL, in transaction mode. The
+// settings are those of the [pgbouncer] section, as in "default_pool_size=2".
+func PgBouncer(pg *Server, settings ...string) (*Server, error) {
+	return open(pgbouncer(pg, settings...))
+}
+
+// PostgresProgram is where a program of the PostgreSQL server is, such as pgbench.
+func PostgresProgram(name string) (string, error) { return find(name, "postgresql", postgresDirs()...) }
 
 func redis(args ...string) kind {
 	program, err := find("redis-server", "redis-server", "/usr/bin")
@@ -130,5 +148,5 @@ func find(program, install string, dirs ...string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", missing{program, install}
+	return "", Missing{program, install}
 }
