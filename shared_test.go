@@ -52,7 +52,7 @@ func TestAnswersWaitForNoSharedLimiter(t *testing.T) {
 		}
 		start := time.Now()
 		r.Flush(t.Context())
-		if took := time.Since(start); took != 6*sec { // a cost, and a release
+		if took := time.Since(start); took < 6*sec || took > 9*sec { // a cost or two, and a release
 			t.Errorf("told after %v", took)
 		}
 		r.Flush(t.Context())
