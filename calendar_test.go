@@ -133,6 +133,39 @@ func TestSpentDay(t *testing.T) {
 	}
 }
 
+// Limits that are told in refusals alone hold like declared ones: Gemini's. Of
+// others that spend from them nothing is told, so a rate is learned as well.
+func TestLimitsToldInRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := stub.Config{Meters: []stub.Meter{{Kind: stub.Rolling, Limit: 5}}, Headers: stub.HeadersGemini}
+		r := newRig(t, c, paceline.Provider{Dialect: "gemini"})
+		start := time.Now()
+		for range 40 {
+			r.chat(t.Context()).want(t, 200)
+		}
+		// The first to be refused, and those of the minute in which it was.
+		if took, n := time.Since(start), r.stub.Counts().Refused; n > 2 || took > 9*time.Minute {
+			t.Errorf("40 at 5 a minute took %v, with %d refusals", took, n)
+		}
+	})
+}
+
+// Windows that are known to roll and tell no reset give back what they have
+// taken: Cohere's, whose refusals tell nothing at all.
+func TestRollingWindowWithoutAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := stub.Config{Meters: []stub.Meter{{Kind: stub.Rolling, Limit: 5}}, Headers: stub.HeadersCohere}
+		r := newRig(t, c, paceline.Provider{Dialect: "cohere"})
+		start := time.Now()
+		for range 40 {
+			r.chat(t.Context()).want(t, 200)
+		}
+		if took, n := time.Since(start), r.stub.Counts().Refused; n > 0 || took > 7*62*sec {
+			t.Errorf("40 at 5 a minute took %v, with %d refusals", took, n)
+		}
+	})
+}
+
 // What a provider states is never looked into.
 func TestStatedWaitIsNotLookedInto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

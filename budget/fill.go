@@ -120,10 +120,12 @@ func (f Fill) even() bool { return f.High > 0 && f.Low <= 1.1*f.High }
 // rolls is the length of a window that rolls, 0 where it is none, with what
 // requests may differ by on their way.
 func (r Reading) rolls() time.Duration {
-	if k := r.Recovery.Kind; k == dialect.StepAt || k == dialect.Continuous || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
+	window := cmp.Or(Window(r.Snapshot), r.Fill.Longest)
+	if k := r.Recovery.Kind; k == dialect.Rolls && r.Limit != nil && window > 0 {
+		return window + window/rollSlack
+	} else if k == dialect.StepAt || k == dialect.Continuous || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
 		return 0
 	}
-	window := cmp.Or(Window(r.Snapshot), r.Fill.Longest)
 	return window + window/rollSlack
 }
 

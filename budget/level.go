@@ -65,6 +65,9 @@ func (r Reading) lasts(now time.Time) bool { return now.Before(r.ends()) }
 // ends is when a reading has lasted for its window, from when the bucket is
 // full.
 func (r Reading) ends() time.Time {
+	if !r.Until.IsZero() {
+		return r.Until
+	}
 	from := r.asOf()
 	if r.Recovery.At.After(from) {
 		from = r.Recovery.At
@@ -107,8 +110,13 @@ func (r Reading) replay(starts *Starts, as, now time.Time, standing bool) replay
 	p := replay{Reading: r, starts: starts, level: float64(*r.Remaining), at: as, rate: r.PerSecond(), step: r.stepsAt(), rolls: r.rolls()}
 	if p.rolls > 0 {
 		p.rate = 0
-		// What may have come back already does not do so again.
-		p.expired = starts.since(as.Add(-p.rolls * rollSlack / (rollSlack + 1)))
+		// What may have come back by when it was counted does not do so again: for
+		// quick answers by their heads.
+		counted := as
+		if r.Head.Sub(r.Sent) <= 2*transit {
+			counted = r.Head
+		}
+		p.expired = starts.since(counted.Add(-p.rolls * rollSlack / (rollSlack + 1)))
 		others := r.most() - p.level
 		for _, s := range p.expired {
 			if starts.at(s).After(as) {

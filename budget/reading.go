@@ -22,6 +22,11 @@ type Reading struct {
 	Base *Reading `json:"base,omitempty"`
 	Fill Fill     `json:"fill,omitzero"`
 	Late Late     `json:"late,omitzero"`
+	// Refused is true where a refusal reported it.
+	Refused bool `json:"refused,omitempty"`
+	// Until is when the reading says nothing any more, where a refusal told that
+	// and nothing else of how the bucket fills.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // A Drop is how much less a reading has found than was expected.
@@ -44,7 +49,9 @@ type Observation struct {
 	Sent, Head time.Time
 	// Admitted is true where the request was let through.
 	Admitted bool
-	Buckets  []dialect.Snapshot
+	// Wait is what a refusal told to wait, 0 for nothing.
+	Wait    time.Duration
+	Buckets []dialect.Snapshot
 }
 
 // Observe keeps the buckets one answer reported: of one bucket the latest
@@ -54,7 +61,10 @@ type Observation struct {
 func (s *State) Observe(starts *Starts, o Observation) (took Charge) {
 	starts.answer(o.Sent)
 	for _, b := range o.Buckets {
-		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head}
+		r := Reading{Snapshot: b, Sent: o.Sent, Head: o.Head, Refused: !o.Admitted}
+		if o.Wait > 0 && b.Empty() && b.Recovery.Kind == dialect.UnknownRecovery {
+			r.Until = o.Head.Add(o.Wait)
+		}
 		told := b.Recovery.At
 		i := s.find(b)
 		if i < 0 {
@@ -174,7 +184,7 @@ func (r *Reading) noteDrop(drop float64) {
 
 // drop notes how much less a reading has found than one of a while ago led to
 // expect. One that finds more is none. What was on its way when either was made,
-// or when the window turned, explains nothing.
+// or when the window turned, explains nothing; nor what came back about then.
 func (r *Reading) drop(starts *Starts) {
 	at, base := r.asOf(), *r
 	base.Drops, base.Base = nil, nil
@@ -189,6 +199,9 @@ func (r *Reading) drop(starts *Starts) {
 		unsure := starts.Within(transit, old.asOf()) + starts.Within(transit, at.Add(transit))
 		if step := now.stepsAt(); step.After(old.asOf()) && step.Before(at) {
 			unsure += starts.Within(2*transit, step.Add(transit))
+		}
+		if rolls := now.rolls(); rolls > 0 { // what comes back about then
+			unsure += starts.Within(2*transit, old.asOf().Add(transit-rolls)) + starts.Within(2*transit, at.Add(transit-rolls))
 		}
 		r.noteDrop(now.between(starts, now.asOf(), at) - float64(*r.Remaining) - float64(unsure))
 		r.Base = &base

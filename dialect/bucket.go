@@ -82,6 +82,9 @@ func (b *bucket) settle(h Head, kind Recovers) bool {
 	case kind == Continuous && b.resetSaid:
 		b.Recovery.Kind = ResetAt
 	}
+	if kind == Rolls {
+		b.Recovery.Kind = Rolls
+	}
 	if b.resetSaid && b.reset == 0 && b.exhausted() && b.Recovery.Kind != Continuous {
 		b.Recovery.Kind = UnknownRecovery
 	}

@@ -1,6 +1,7 @@
 package dialect
 
-// Cohere counts the calls of trial keys: of the last minute, and of the month.
+// Cohere counts the calls of trial keys: of the last minute, which rolls, and of
+// the month.
 // Other keys are told nothing.
 var Cohere = &Dialect{
 	Name:     "cohere",
@@ -18,7 +19,9 @@ func cohereBudgets(a *answer, out []bucket) []bucket {
 		{"x-trial-endpoint-call-", Minute}, {"x-endpoint-monthly-call-", Month},
 	} {
 		for _, b := range familyBuckets(a, []string{family.prefix}) {
-			b.Window, b.long = family.window, family.window == Month
+			if b.Window, b.long = family.window, family.window == Month; !b.long {
+				b.Recovery.Kind = Rolls
+			}
 			out = append(out, b)
 		}
 	}

@@ -204,6 +204,7 @@ const (
 	StepAt          Recovers = "step_at"    // nothing before, all at the instant
 	Continuous      Recovers = "continuous" // PerSecond, capped at the limit
 	ResetAt         Recovers = "reset_at"   // at the instant, in a way not told
+	Rolls           Recovers = "rolls"      // what was taken comes back a window later
 )
 
 // A Kind is what a request is for.

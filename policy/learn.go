@@ -66,7 +66,7 @@ func (r Rules) Hear(s *budget.State, starts *budget.Starts, a Answer) (changed b
 	if r.NoBudgets {
 		return false, took
 	}
-	took = s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Buckets: a.Reading.Buckets})
+	took = s.Observe(starts, budget.Observation{Sent: later(a.Sent, a.Booked), Head: a.Now, Admitted: a.Reading.Class == dialect.OK, Wait: a.Reading.Wait, Buckets: a.Reading.Buckets})
 	return len(a.Reading.Buckets) > 0, took
 }
 

@@ -235,6 +235,7 @@ func (r Rules) limits(s *budget.State, levels []budget.Level, now time.Time, a A
 	if rate := s.Rate.PerSecond; rate > 0 && r.learns(s, now) {
 		slow(time.Duration(float64(time.Second) / rate))
 	}
+	limits = append(limits, r.toldWindows(s, now)...)
 	limits = merged(limits)
 	lasting := len(limits)
 	if s.Probe.Needed && !r.declaresRequests() {
@@ -316,6 +317,20 @@ func (r Rules) toldInterval(s *budget.State, now time.Time) (longest time.Durati
 		longest = max(longest, toldEvery(b, now))
 	}
 	return longest
+}
+
+// toldWindows are the limits of requests that a provider tells in refusals alone:
+// nothing says what is left of them, so they hold as declared ones do.
+func (r Rules) toldWindows(s *budget.State, now time.Time) (limits []limiter.Limit) {
+	if r.Reports || r.NoBudgets || r.BudgetLogOnly || r.declaresRequests() {
+		return nil
+	}
+	for _, b := range s.Readings {
+		if per := budget.Window(b.Snapshot); b.Refused && per > 0 && toldEvery(b, now) > 0 {
+			limits = append(limits, rate(r.Bucket(Requests), float64(*b.Limit), per, per/50))
+		}
+	}
+	return limits
 }
 
 // toldEvery is the time between starts that one reading comes to, 0 where it

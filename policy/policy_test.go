@@ -109,7 +109,7 @@ func TestCompiledLimitsAreValid(t *testing.T) {
 func TestToldIntervalSpacesTheProbe(t *testing.T) {
 	limit := int64(30)
 	s := &budget.State{}
-	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
+	s.Observe(nil, budget.Observation{Sent: t0, Head: t0, Admitted: true, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	r := rules(policy.Limits{})
 	r.Learn(s, nil, policy.Answer{Sent: t0, Now: t0, Reading: dialect.Reading{Class: dialect.RateLimited, Told: true, Wait: sec}})
 	if got := write(r.Plan(s, nil, t0.Add(sec), policy.Activity{}).Limits); got != "1/2s" {
@@ -333,12 +333,12 @@ func TestLateRefusalOfAProbe(t *testing.T) {
 	}
 }
 
-// Nothing is learned where nobody wants adaptation, a rate is declared, or a
-// reading names the limit.
+// Nothing is learned where nobody wants adaptation, a rate is declared, or the
+// answers to what is let through name the limit.
 func TestWhoDoesNotLearn(t *testing.T) {
 	limit := int64(60)
 	told := budget.State{}
-	told.Observe(nil, budget.Observation{Sent: t0, Head: t0, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
+	told.Observe(nil, budget.Observation{Sent: t0, Head: t0, Admitted: true, Buckets: []dialect.Snapshot{{Unit: dialect.Requests, Window: dialect.Minute, Limit: &limit}}})
 	for name, k := range map[string]*key{
 		"adaptive off": {r: rules(policy.Limits{Adaptive: policy.Adaptive{Off: true}})},
 		"declared":     {r: rules(policy.Limits{MaxPerMinute: 60})},

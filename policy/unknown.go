@@ -27,7 +27,13 @@ func (r Rules) learns(s *budget.State, now time.Time) bool {
 	if r.Limits.Adaptive.Off || r.declaresRequests() {
 		return false
 	}
-	return r.toldInterval(s, now) == 0
+	for _, b := range s.Readings {
+		// What a provider tells in refusals alone says nothing of others' part.
+		if toldEvery(b, now) > 0 && !r.NoBudgets && (r.Reports || !b.Refused) {
+			return false
+		}
+	}
+	return true
 }
 
 // endEpisode draws the lesson of a finished episode. The first has no rate to
