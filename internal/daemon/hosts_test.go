@@ -175,7 +175,7 @@ func testOutage(t *testing.T, limiter string, kill, restart func()) {
 	outage.Go(func() {
 		defer cancel()
 		// In the middle of a window, while the lines wait: a grant whose answer is
-		// lost keeps its place until its hold is over.
+		// lost keeps its place for a while.
 		time.Sleep(windowPer + windowSlack + windowSlack/2)
 		down = time.Now()
 		kill()

@@ -77,6 +77,7 @@ type Limiter struct {
 	granted   int64 // alone, when it went away
 	backoff   time.Duration
 	retry     *time.Timer   // looks for it, or pays what is owed
+	grow      *time.Timer   // renews young permits
 	beat      *time.Timer   // says that this host is there
 	pause     time.Duration // between two beats
 	permits   map[string]*permit
@@ -160,7 +161,7 @@ func (l *Limiter) Close() error {
 	l.mu.Lock()
 	shared, closed := l.shared, l.closed
 	l.shared, l.closed, l.away = nil, true, true
-	for _, t := range []*time.Timer{l.retry, l.beat} {
+	for _, t := range []*time.Timer{l.retry, l.grow, l.beat} {
 		if t != nil {
 			t.Stop()
 		}

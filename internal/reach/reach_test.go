@@ -386,6 +386,35 @@ func TestBare(t *testing.T) {
 	})
 }
 
+// A place whose grant was never heard of is soon free again, and one that was
+// heard of lasts as long as was asked for.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		l := hosts(t, 1, s, Options{})[0]
+		s.set(func(s *server) { s.mute = true })
+		if d := acquire(t, l, places(2)); d.Granted {
+			t.Fatalf("%+v", d)
+		}
+		s.set(func(s *server) { s.mute = false })
+		if !acquire(t, l, places(2)).Granted {
+			t.Fatal("refused")
+		}
+		began := time.Now()
+		if acquire(t, l, places(2)).Granted {
+			t.Error("the place of the lost answer is free at once")
+		}
+		time.Sleep(youngHold)
+		if !acquire(t, l, places(2)).Granted {
+			t.Error("the place of the lost answer is not free")
+		}
+		time.Sleep(time.Minute - time.Since(began) - 2*growAfter)
+		if n := granted(t, l, places(3)); n != 1 {
+			t.Errorf("%d places are free beside two", n)
+		}
+	})
+}
+
 // A place lasts as long as it is renewed, also where the shared limiter cannot
 // renew it.
 func TestRenew(t *testing.T) {
