@@ -165,7 +165,7 @@ func (w *wire) kill() { w.server.Close() }
 // its hosts' shares beside what was let through before; nobody hangs, and in
 // the end all places are free.
 func testOutage(t *testing.T, limiter string, kill, restart func()) {
-	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 2000}", limiter), stub.Config{
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	ctx, cancel := context.WithCancel(t.Context())
