@@ -165,7 +165,7 @@ func (w *wire) kill() { w.server.Close() }
 // its hosts' shares beside what was let through before; nobody hangs, and in
 // the end all places are free.
 func testOutage(t *testing.T, limiter string, kill, restart func()) {
-	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 500}", limiter), stub.Config{
+	f := fleet.Start(t, hosts, fmt.Sprintf("{url: %q, localShare: 0.3, timeoutMs: 2000}", limiter), stub.Config{
 		Jitter: 50 * time.Millisecond, Service: 20 * time.Millisecond,
 	}, limitsOfThree)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,7 +175,7 @@ func testOutage(t *testing.T, limiter string, kill, restart func()) {
 	outage.Go(func() {
 		defer cancel()
 		// In the middle of a window, while the lines wait: a grant whose answer is
-		// lost keeps its place until its hold is over.
+		// lost keeps its place for a while.
 		time.Sleep(windowPer + windowSlack + windowSlack/2)
 		down = time.Now()
 		kill()

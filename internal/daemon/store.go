@@ -47,15 +47,24 @@ func (s *twoStores) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 	b, err := s.shared.Get(ctx, key)
 	if err != nil {
+		ctx, cancel := ownTime(ctx)
+		defer cancel()
 		return s.own.Get(ctx, key)
 	}
 	return b, nil
+}
+
+// ownTime is for what is here, whatever time was lost elsewhere.
+func ownTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 250*time.Millisecond)
 }
 
 // Update replaces what is known, here and for all hosts.
 func (s *twoStores) Update(ctx context.Context, key string, f func([]byte) []byte) error {
 	err := s.shared.Update(ctx, key, f)
 	s.mark(key, err != nil && !errors.Is(err, errors.ErrUnsupported))
+	ctx, cancel := ownTime(ctx)
+	defer cancel()
 	return s.own.Update(ctx, key, f)
 }
 
@@ -81,7 +90,7 @@ func (s *twoStores) catchUp(ctx context.Context, key string) {
 		s.mark(key, false) // a list of names, which each host makes for itself
 		return
 	}
-	raw, err := s.own.Get(ctx, key)
+	raw, err := s.own.Get(ctx, key) // before any time is lost
 	if err != nil {
 		return
 	}

@@ -100,6 +100,8 @@ func (f *Fleet) Restart(t testing.TB, host int) {
 // Home is that of a host.
 func (f *Fleet) Home(host int) home.Home { return f.homes[host] }
 
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
 // Ask sends one request through a host and returns its answer.
 func (f *Fleet) Ask(ctx context.Context, host int) (status int, said string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.at[host].URL()+"/p/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[]}`))
@@ -108,7 +110,7 @@ func (f *Fleet) Ask(ctx context.Context, host int) (status int, said string, err
 	}
 	r.Header.Set("Authorization", "Bearer own-key-of-the-client")
 	r.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}

@@ -26,7 +26,7 @@ func (l *Limiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decis
 	}
 	var d limiter.Decision
 	err := l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) (err error) {
-		d, err = shared.Acquire(ctx, r)
+		d, err = shared.Acquire(ctx, young(r))
 		return err
 	})
 	if err == nil {
@@ -42,8 +42,12 @@ func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]lim
 		return limiter.AcquireBatch(ctx, single{l}, rs)
 	}
 	var ds []limiter.Decision
+	asked := make([]limiter.Request, len(rs))
+	for i, r := range rs {
+		asked[i] = young(r)
+	}
 	err := l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) (err error) {
-		ds, err = limiter.AcquireBatch(ctx, shared, rs)
+		ds, err = limiter.AcquireBatch(ctx, shared, asked)
 		return err
 	})
 	if err == nil {
@@ -165,6 +169,7 @@ func (l *Limiter) book(r limiter.Request, d limiter.Decision) {
 	defer l.mu.Unlock()
 	own, err := l.local.Acquire(l.ctx, limiter.Request{Key: booked, Limits: unlimited(r, l.share()), Cost: r.Cost, Hold: r.Hold})
 	if err == nil && d.Permit != "" {
-		l.keep(d.Permit, &permit{local: own.Permit, shared: d.Permit, request: r, at: now, until: now.Add(r.Hold), lapses: now.Add(r.Hold)})
+		l.keep(d.Permit, &permit{local: own.Permit, shared: d.Permit, request: r, at: now, until: now.Add(r.Hold), lapses: now.Add(young(r).Hold)})
+		l.growUp()
 	}
 }

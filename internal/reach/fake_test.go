@@ -22,7 +22,8 @@ type server struct {
 	fails error
 	hangs bool
 	slow  time.Duration
-	after int // calls that are answered before it fails
+	after int  // calls that are answered before it fails
+	mute  bool // it does what it is asked, and its answers are lost
 	calls int
 }
 
@@ -76,7 +77,13 @@ func (s *server) Acquire(ctx context.Context, r limiter.Request) (limiter.Decisi
 	if err != nil {
 		return limiter.Decision{}, err
 	}
-	return l.Acquire(ctx, r)
+	d, err := l.Acquire(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mute {
+		return limiter.Decision{}, errors.New("fake: connection reset")
+	}
+	return d, err
 }
 
 func (s *server) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]limiter.Decision, error) {

@@ -77,6 +77,7 @@ type Limiter struct {
 	granted   int64 // alone, when it went away
 	backoff   time.Duration
 	retry     *time.Timer   // looks for it, or pays what is owed
+	grow      *time.Timer   // renews young permits
 	beat      *time.Timer   // says that this host is there
 	pause     time.Duration // between two beats
 	permits   map[string]*permit
@@ -160,7 +161,7 @@ func (l *Limiter) Close() error {
 	l.mu.Lock()
 	shared, closed := l.shared, l.closed
 	l.shared, l.closed, l.away = nil, true, true
-	for _, t := range []*time.Timer{l.retry, l.beat} {
+	for _, t := range []*time.Timer{l.retry, l.grow, l.beat} {
 		if t != nil {
 			t.Stop()
 		}
@@ -197,7 +198,7 @@ func (l *Limiter) ask(ctx context.Context, do func(context.Context, limiter.Limi
 		return err
 	}
 	began := time.Now()
-	err = l.bounded(ctx, shared, do)
+	err = bounded(ctx, l.o.Timeout, shared, do)
 	late := time.Since(began) >= l.o.Timeout*9/10
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,9 +220,9 @@ func answered(err error) bool {
 	return err == nil || errors.Is(err, limiter.ErrInvalid) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// bounded has the shared limiter do something within its time.
-func (l *Limiter) bounded(ctx context.Context, shared limiter.Limiter, do func(context.Context, limiter.Limiter) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Timeout, fmt.Errorf("no answer within %v", l.o.Timeout))
+// bounded has a shared limiter do something within some time.
+func bounded(ctx context.Context, most time.Duration, shared limiter.Limiter, do func(context.Context, limiter.Limiter) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer within %v", most))
 	defer cancel()
 	return do(ctx, shared)
 }

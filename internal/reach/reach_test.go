@@ -365,6 +365,37 @@ func TestBeginsWithout(t *testing.T) {
 	})
 }
 
+// However slow the server is and however fast requests come: it is not asked
+// before it knows of everything that was granted without it.
+func TestReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		l := hosts(t, 1, s, Options{Share: 1})[0]
+		s.down()
+		drive(t, l)
+		s.set(func(s *server) { s.fails, s.slow = nil, 100*time.Millisecond })
+		n := 0
+		for l.Status().Away {
+			d, err := l.Acquire(t.Context(), minute(100000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Status().Away && d.Granted {
+				n++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		s.set(func(s *server) { s.slow = 0 })
+		v, err := s.Peek(t.Context(), "p", minute(100000).Limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 || v.Usage[0].Used < n {
+			t.Errorf("%d were granted without it, and it knows of %d", n, v.Usage[0].Used)
+		}
+	})
+}
+
 // A limiter of the three methods alone is told by them.
 func TestBare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -382,6 +413,35 @@ func TestBare(t *testing.T) {
 		}
 		if _, err := l.Get(t.Context(), "x"); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("blobs of one that has none: %v", err)
+		}
+	})
+}
+
+// A place whose grant was never heard of is soon free again, and one that was
+// heard of lasts as long as was asked for.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		l := hosts(t, 1, s, Options{})[0]
+		s.set(func(s *server) { s.mute = true })
+		if d := acquire(t, l, places(2)); d.Granted {
+			t.Fatalf("%+v", d)
+		}
+		s.set(func(s *server) { s.mute = false })
+		if !acquire(t, l, places(2)).Granted {
+			t.Fatal("refused")
+		}
+		began := time.Now()
+		if acquire(t, l, places(2)).Granted {
+			t.Error("the place of the lost answer is free at once")
+		}
+		time.Sleep(youngHold)
+		if !acquire(t, l, places(2)).Granted {
+			t.Error("the place of the lost answer is not free")
+		}
+		time.Sleep(time.Minute - time.Since(began) - 2*growAfter)
+		if n := granted(t, l, places(3)); n != 1 {
+			t.Errorf("%d places are free beside two", n)
 		}
 	})
 }

@@ -16,6 +16,9 @@ import (
 const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 2 * time.Second
+	// greeted is how long it may take for its first answer, for which nobody waits:
+	// there may be connections to make.
+	greeted = 2 * time.Second
 )
 
 // schedule has retry run in a while. The lock is held.
@@ -76,9 +79,11 @@ func (l *Limiter) comeBack() error {
 	if shared == nil {
 		return errClosed
 	}
-	ask := func(do func(context.Context, limiter.Limiter) error) error { return l.bounded(l.ctx, shared, do) }
+	ask := func(do func(context.Context, limiter.Limiter) error) error {
+		return bounded(l.ctx, l.o.Timeout, shared, do)
+	}
 	// An empty question counts nothing.
-	if err := ask(func(ctx context.Context, to limiter.Limiter) error {
+	if err := bounded(l.ctx, max(greeted, l.o.Timeout), shared, func(ctx context.Context, to limiter.Limiter) error {
 		d, err := to.Acquire(ctx, limiter.Request{Key: booked})
 		l.ahead.Store(int64(time.Until(d.Now)))
 		return err
