@@ -72,6 +72,11 @@ type Limiter struct {
 	end    context.CancelFunc
 	closed sync.Once
 
+	// lanes bound how many ask for one bucket at once. More would only wait for its
+	// lock, with connections that others could use, and keep the server from
+	// clearing the row's earlier versions away.
+	lanes [64]chan struct{}
+
 	// generation counts how often all connections were given up.
 	generation atomic.Int64
 
@@ -114,6 +119,9 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 	l := &Limiter{target: targetOf(c), schema: quote(o.Schema), durable: o.Durable, logger: o.Logger, opened: time.Now()}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
+	}
+	for i := range l.lanes {
+		l.lanes[i] = make(chan struct{}, 2)
 	}
 	c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()["generation"] = l.generation.Load()
