@@ -75,6 +75,17 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 			buckets.add(limit.Key)
 		}
 	}
+	if len(buckets.ids) > 0 {
+		lane := l.lanes[int(buckets.ids[0][0])%len(l.lanes)]
+		select {
+		case lane <- struct{}{}:
+			defer func() { <-lane }()
+		case <-ctx.Done():
+			return nil, l.failed(ctx.Err())
+		case <-l.life.Done():
+			return nil, errClosed
+		}
+	}
 	var asks []int64
 	for _, r := range runs {
 		hold := int64(0)

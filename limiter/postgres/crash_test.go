@@ -95,14 +95,6 @@ func TestServerCrash(t *testing.T) {
 	}
 }
 
-// again does once more what may have met a connection that was lost.
-func again(f func() error) error {
-	if err := f(); err == nil {
-		return nil
-	}
-	return f()
-}
-
 // fill has n calls granted by several at once and says how many were.
 func fill(l limiter.Limiter, r limiter.Request, n int) int {
 	var granted atomic.Int64

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,8 +57,12 @@ func (l *Limiter) Settle(ctx context.Context, permit string, costs []limiter.Cos
 		if c.Cost < 0 {
 			return fmt.Errorf("%w: cost %d of %q is negative", limiter.ErrInvalid, c.Cost, c.Key)
 		}
-		ids = append(ids, idOf(c.Key))
-		totals = append(totals, int64(c.Cost))
+		i := slices.Index(ids, idOf(c.Key))
+		if i < 0 {
+			i = len(ids)
+			ids, totals = append(ids, idOf(c.Key)), append(totals, 0)
+		}
+		totals[i] = int64(c.Cost) // the last one said stands
 	}
 	n, ok := parsePermit(permit)
 	if !ok || len(costs) == 0 {

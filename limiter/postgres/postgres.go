@@ -72,6 +72,11 @@ type Limiter struct {
 	end    context.CancelFunc
 	closed sync.Once
 
+	// lanes bound how many ask for one bucket at once. More would only wait for its
+	// lock, with connections that others could use, and keep the server from
+	// clearing the row's earlier versions away.
+	lanes [64]chan struct{}
+
 	// generation counts how often all connections were given up.
 	generation atomic.Int64
 
@@ -101,7 +106,8 @@ var errClosed = errors.New("the PostgreSQL limiter is closed")
 // Open connects to the database that a URL names, as in
 // postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, and sees to the
 // schema. What the URL leaves out comes from the usual PG* environment variables.
-// pool_max_conns in its query is how many connections are used at most.
+// pool_max_conns in its query is how many connections are used at most, 8 where
+// it says nothing.
 //
 // The role needs the right to create a schema in the database, once; where it has
 // none, see SQL.
@@ -113,6 +119,9 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 	l := &Limiter{target: targetOf(c), schema: quote(o.Schema), durable: o.Durable, logger: o.Logger, opened: time.Now()}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
+	}
+	for i := range l.lanes {
+		l.lanes[i] = make(chan struct{}, 2)
 	}
 	c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()["generation"] = l.generation.Load()

@@ -37,6 +37,10 @@ const connectTimeout = 5 * time.Second
 
 var errURL = errors.New("the limiter's PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, special characters in it as %XX")
 
+// mostConnections are used unless the URL says otherwise. More would wait for each
+// other in the server, where the same keys are asked for.
+const mostConnections = 8
+
 // parse reads a URL and takes our own settings out of it.
 func parse(text string, o Options) (*pgxpool.Config, Options, error) {
 	// What url.Parse and pgx say of a URL quotes it, and with it the password.
@@ -79,6 +83,9 @@ func parse(text string, o Options) (*pgxpool.Config, Options, error) {
 	c, err := pgxpool.ParseConfig(u.String())
 	if err != nil {
 		return nil, o, fmt.Errorf("the limiter's PostgreSQL URL (or a PG* environment variable) cannot be used: %s", reason(err))
+	}
+	if !strings.Contains(u.RawQuery, "pool_max_conns=") {
+		c.MaxConns = min(c.MaxConns, mostConnections)
 	}
 	if c.ConnConfig.ConnectTimeout == 0 || c.ConnConfig.ConnectTimeout > connectTimeout {
 		c.ConnConfig.ConnectTimeout = connectTimeout
