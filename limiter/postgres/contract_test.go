@@ -153,9 +153,11 @@ func TestRace(t *testing.T) {
 			Open: func(t *testing.T, store string) limiter.Limiter {
 				return open(t, store, postgres.Options{Schema: "race"})
 			},
+			Late: 1. / 63,
 		})
 	}
 	t.Run("directly", func(t *testing.T) { race(t, func(t *testing.T) string { return database(t) }) })
+	promises.Of(t, "postgres")(promises.Together, nil)
 	t.Run("through PgBouncer", func(t *testing.T) {
 		race(t, func(t *testing.T) string {
 			pg := servertest.StartPostgres(t, "default_transaction_isolation=serializable")
