@@ -40,7 +40,7 @@ spec: ## list the statements of docs/SPEC.md that no test names
 contract: ## run every limiter's contract and write docs/contract.md
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	  PACELINE_CONTRACT=$$dir tools/servers run go test -count=1 \
-	    -run 'Contract|OverTheWire|SeveralProcesses' ./limiter/memory ./limiter/sqlite ./limiter/redis ./limiter/postgres ./internal/promises && \
+	    -run 'Contract|Race|TenProcesses|OverTheWire' ./limiter/memory ./limiter/sqlite ./limiter/redis ./limiter/postgres ./internal/promises && \
 	  PACELINE_CONTRACT=$$dir go test -count=1 -run TestTable ./internal/promises -update
 
 .PHONY: fuzz

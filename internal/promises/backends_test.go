@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,10 +24,8 @@ type backend struct {
 	// store is where one is, for a test by itself.
 	store func(*testing.T) string
 	open  func(t *testing.T, store string) (limiter.Limiter, error)
-	// rounds is by how much an instant is rounded on its way, late the part of a
-	// window's span by which it makes room late.
-	rounds time.Duration
-	late   float64
+	// late is the part of a window's span by which it makes room late.
+	late float64
 }
 
 var backends = []backend{
@@ -74,27 +71,29 @@ var inMemory = backend{
 	open:  func(*testing.T, string) (limiter.Limiter, error) { return memory.New(), nil },
 }
 
-// Several processes of the operating system over each shared store, and with one
-// process in between over each of them (CC-25).
-func TestSeveralProcesses(t *testing.T) {
-	all := slices.Clone(backends)
+// Several processes of the operating system, with one more in between that serves
+// the wire (CC-25).
+func TestRaceOverTheWire(t *testing.T) {
 	for _, b := range append(backends, inMemory) {
-		all = append(all, backend{
-			name:  "wire over " + b.name,
-			store: func(t *testing.T) string { return serve(t, b.mustOpen(t, b.store(t))) },
-			open: func(t *testing.T, store string) (limiter.Limiter, error) {
-				return slothttp.Dial(t.Context(), store, slothttp.Options{Concurrent: true})
-			},
-			rounds: time.Millisecond,
-			late:   b.late,
-		})
-	}
-	for _, b := range all {
 		t.Run(b.name, func(t *testing.T) {
-			limitertest.Race(t, limitertest.RaceHarness{Store: b.store, Open: b.mustOpen, Tolerance: b.rounds, Late: b.late})
-			Of(t, b.name)(Together, nil)
+			limitertest.Race(t, limitertest.RaceHarness{
+				Store:     func(t *testing.T) string { return serve(t, b.mustOpen(t, b.store(t))) },
+				Open:      func(t *testing.T, url string) limiter.Limiter { return dial(t, url) },
+				Tolerance: time.Millisecond,
+				Late:      b.late,
+			})
+			Of(t, "wire over "+b.name)(Together, nil)
 		})
 	}
+}
+
+func dial(t *testing.T, url string) limiter.Limiter {
+	c, err := slothttp.Dial(t.Context(), url, slothttp.Options{Concurrent: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.Limiter()
 }
 
 func serve(t *testing.T, l limiter.Limiter) (url string) {
@@ -140,14 +139,9 @@ func (w *wired) open(t *testing.T) limiter.Limiter {
 }
 
 func (w *wired) dial(t *testing.T, url string) limiter.Limiter {
-	c, err := slothttp.Dial(t.Context(), url, slothttp.Options{Concurrent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	l := dial(t, url)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := c.Limiter()
 	w.urls[l] = url
 	return l
 }

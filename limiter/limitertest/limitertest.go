@@ -10,7 +10,7 @@
 //
 // Only the limiter's own instants are compared with each other. A limiter in
 // real time is not blamed for a machine that stalls: a case that failed while
-// its sleeps came back late is run again with other keys.
+// its sleeps came back late is run again, more slowly and with other keys.
 package limitertest
 
 import (
@@ -62,13 +62,15 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// How often a case is run again because the machine was late.
-const patience = 5
+// How often a case is run because the machine was late, each time at half the
+// pace.
+const patience = 6
 
 func (h Harness) run(t *testing.T, c Case) {
 	t.Helper()
 	for try := 1; ; try++ {
 		s := h.subject(h.Open(t), c.Name)
+		s.Unit <<= try - 1
 		if h.Reopen != nil {
 			s.reopen = func(l limiter.Limiter) limiter.Limiter { return h.Reopen(t, l) }
 		}

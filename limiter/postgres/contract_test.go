@@ -148,7 +148,9 @@ func TestRace(t *testing.T) {
 				Open: func(t *testing.T, store string) limiter.Limiter {
 					return open(t, store, postgres.Options{Schema: "race"})
 				},
+				Late: 1. / 63,
 			})
 		})
 	}
+	promises.Of(t, "postgres")(promises.Together, nil)
 }

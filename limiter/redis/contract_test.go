@@ -54,5 +54,7 @@ func TestRace(t *testing.T) {
 			return open(t, url, redis.Options{Tag: t.Name()})
 		},
 		Tolerance: time.Microsecond, // an instant is of that precision
+		Late:      1. / 64,
 	})
+	promises.Of(t, "redis")(promises.Together, nil)
 }

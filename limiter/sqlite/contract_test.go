@@ -86,4 +86,5 @@ func TestTenProcesses(t *testing.T) {
 		Open:      func(t *testing.T, path string) limiter.Limiter { return open(t, path) },
 		Processes: 10,
 	})
+	promises.Of(t, "sqlite")(promises.Together, nil)
 }
