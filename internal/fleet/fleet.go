@@ -30,6 +30,8 @@ type Fleet struct {
 
 	at    []home.Server
 	homes []home.Home
+	files []string // of their configurations
+	stop  []func()
 }
 
 // Start starts so many hosts, until the test ends. limiter and limits are what
@@ -50,16 +52,16 @@ func Start(t testing.TB, hosts int, limiter string, s stub.Config, limits string
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f.at = append(f.at, start(t, h, file, i))
-		f.homes = append(f.homes, h)
+		at, stop := start(t, h, file, i)
+		f.at, f.homes, f.files, f.stop = append(f.at, at), append(f.homes, h), append(f.files, file), append(f.stop, stop)
 	}
 	return f
 }
 
-// start runs a daemon until the test ends.
-func start(t testing.TB, h home.Home, file string, i int) home.Server {
+// start runs a daemon until it is stopped, or the test ends.
+func start(t testing.TB, h home.Home, file string, i int) (at home.Server, stop func()) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background())
 	ready, ended := make(chan home.Server, 1), make(chan error, 1)
 	log := io.Discard
 	if testing.Verbose() {
@@ -72,21 +74,31 @@ func start(t testing.TB, h home.Home, file string, i int) home.Server {
 			Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})).With("host", i),
 		})
 	}()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		end()
 		if err := <-ended; err != nil {
 			t.Errorf("host %d: %v", i, err)
 		}
 	})
+	t.Cleanup(stop)
 	select {
-	case s := <-ready:
-		return s
+	case at = <-ready:
 	case err := <-ended:
-		ended <- err
+		ended <- nil
 		t.Fatalf("host %d does not start: %v", i, err)
 	}
-	return home.Server{}
+	return at, stop
 }
+
+// Restart ends a host and starts it again in its home.
+func (f *Fleet) Restart(t testing.TB, host int) {
+	t.Helper()
+	f.stop[host]()
+	f.at[host], f.stop[host] = start(t, f.homes[host], f.files[host], host)
+}
+
+// Home is that of a host.
+func (f *Fleet) Home(host int) home.Home { return f.homes[host] }
 
 // Ask sends one request through a host and returns its answer.
 func (f *Fleet) Ask(ctx context.Context, host int) (status int, said string, err error) {
