@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/google/renameio/v2/maybe"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -118,7 +118,8 @@ func (f *connectFlags) run(c *cobra.Command, name string) error {
 		return err
 	}
 	path := filepath.Join(m.Dir, config.SettingsFile)
-	if err := renameio.WriteFile(path, content, 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
+	_ = os.Chmod(path, 0o600) // one that is there gives its mode to the next
+	if err := maybe.WriteFile(path, content, 0o600); err != nil {
 		return fmt.Errorf("the settings cannot be kept: %w", err)
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s works, and its settings are kept in %s\nto use it: limiter: {url: module:%s}\n", name, path, name)

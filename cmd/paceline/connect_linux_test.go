@@ -61,7 +61,10 @@ func TestConnectAtTerminal(t *testing.T) {
 		p.Await("own works, and its settings are kept in " + regexp.QuoteMeta(file) + "\r\nto use it: limiter: {url: module:own}\r\n")
 	})
 	settings("url: " + secret + "\n")
-	// What is kept can be kept.
+	// What is kept can be kept, and is for this user alone from then on.
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	connect(0, func(p *ptytest.Terminal) {
 		p.Await(`Where the counts are.* \(Enter keeps it\): `)
 		hidden(p, "\r")
