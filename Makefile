@@ -15,9 +15,10 @@ help: ## list the targets
 .PHONY: test
 # What clients tests is a program that it builds, which go test's cache does not
 # know of.
-test: ## vet and test every module, with the race detector
-	@for m in $(MODULES); do echo "== $$m"; \
-	  (cd $$m && go vet ./... && go test -race $$([ $$m = clients ] && echo -count=1) ./...) || exit 1; done
+test: ## vet and test every module, with the race detector, beside servers
+	@tools/servers install
+	@tools/servers run bash -c 'for m in $(MODULES); do echo "== $$m"; \
+	  (cd $$m && go vet ./... && go test -race $$([ $$m = clients ] && echo -count=1) ./...) || exit 1; done'
 
 .PHONY: test-agents
 test-agents: ## run Claude Code and Codex over the proxy; npm installs them, 900 MB
@@ -34,6 +35,13 @@ spec: ## list the statements of docs/SPEC.md that no test names
 	  <(grep -oE '^- (P|L|R|S|CC)-[0-9]+' docs/SPEC.md | cut -c3- | sort -u) \
 	  <(grep -rhoE '\b(P|L|R|S|CC)-[0-9]+\b' $$(find . -name '*_test.go' -o -name '*.txtar' -o -path './limiter/limitertest/*.go') | sort -u) \
 	  | sort -V
+
+.PHONY: contract
+contract: ## run every limiter's contract and write docs/contract.md
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	  PACELINE_CONTRACT=$$dir tools/servers run go test -count=1 \
+	    -run 'Contract|Race|TenProcesses|OverTheWire' ./limiter/memory ./limiter/sqlite ./limiter/redis ./limiter/postgres ./internal/promises && \
+	  PACELINE_CONTRACT=$$dir go test -count=1 -run TestTable ./internal/promises -update
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser, FUZZTIME (10s) each
@@ -54,5 +62,6 @@ crash: ## kill paceline serve at random instants under load, a hundred times (ab
 	cd bench && go run ./crash
 
 .PHONY: bench
-bench: ## what the memory limiter, the proxy and the log cost, beside x/time/rate and a bare ReverseProxy
-	cd bench && go run ./limiter && go run ./proxy && go run ./history
+bench: ## what the limiters, the proxy and the log cost, beside x/time/rate, redis_rate, pgbench and a bare ReverseProxy
+	@tools/servers install
+	cd bench && go run ./limiter && go run ./shared && go run ./proxy && go run ./history

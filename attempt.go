@@ -72,7 +72,6 @@ type attempt struct {
 	pauses bool // its head says that it may pause the key
 	heard  bool // what its head says of budgets is known to everyone on the key
 
-	renewal  atomic.Pointer[time.Timer]
 	unwatch  atomic.Pointer[func() bool] // ends the watch over a.ctx
 	observer *observer                   // of the body, nil for none
 
@@ -88,9 +87,8 @@ const (
 	refusalBodyWait = 5 * time.Second
 )
 
-// send makes one attempt: steps 4 to 6. It returns when the head and what is
-// needed to judge it have been read.
-func (c *call) send(grant gate.Grant) *attempt {
+// begin begins an attempt with the leave to make it.
+func (c *call) begin(grant gate.Grant) *attempt {
 	a := &attempt{call: c, grant: grant, booked: c.booked, record: c.record(), estimated: c.rules.Cost, counted: grant.Permit != "" && c.counts()}
 	c.attempts++
 	r := &a.record
@@ -99,23 +97,33 @@ func (c *call) send(grant gate.Grant) *attempt {
 		r.Queued = grant.At.Sub(c.queuedSince)
 	}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
-	a.keepPlaces()
 	a.alarms.cut = a.cancel
 	a.alarms.set(running, c.entry.Total)
+	return a
+}
 
+// send makes one attempt: steps 4 to 6. It returns when the head and what is
+// needed to judge it have been read.
+func (c *call) send(grant gate.Grant) *attempt {
+	a := c.begin(grant)
 	defer func() {
 		if a.answered.IsZero() { // Base has panicked
 			a.settle(errors.New("sending panicked"))
 		}
 	}()
 	a.exchange()
+	a.learned()
+	return a
+}
+
+// learned reads what an attempt has come to, and tells everyone on the key.
+func (a *attempt) learned() {
 	a.answered = time.Now()
 	a.read()
-	if a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
+	if r := &a.record; a.res == nil && (a.failure == unsendable || a.unconnected.Load()) {
 		r.NotSent, r.Sent = true, time.Time{}
 	}
 	a.learn()
-	return a
 }
 
 // exchange is the single place that sends.
@@ -137,8 +145,13 @@ func (a *attempt) exchange() {
 	}
 	a.alarms.set(heading, c.entry.Header)
 	defer a.alarms.clear(heading)
-	a.res, a.err = c.transport.base().RoundTrip(out)
-	a.err = c.redact(a.err)
+	a.receive(c.transport.base().RoundTrip(out))
+}
+
+// receive takes what sending came to.
+func (a *attempt) receive(res *http.Response, err error) {
+	c := a.call
+	a.res, a.err = res, c.redact(err)
 	if a.res != nil {
 		a.res.Request = c.req // what was sent may have a key of ours
 		c.hideKey(a.res.Header)

@@ -1,7 +1,6 @@
 package paceline
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -101,16 +100,16 @@ func (a *attempt) meter() {
 		return
 	}
 	if charge := a.charge(a.observer.sofar(), false).Most(a.estimated); charge != a.estimated {
-		a.settleCost(context.WithoutCancel(a.call.ctx), charge, false)
+		a.settleCost(charge, false)
 	}
 }
 
 // settleCost settles what the attempt has cost. less is whether those who wait
 // are to look whether something was given back.
-func (a *attempt) settleCost(ctx context.Context, charge budget.Charge, less bool) {
+func (a *attempt) settleCost(charge budget.Charge, less bool) {
 	if c := a.call; a.counted {
 		c.caller.Use(time.Now(), func(_ *budget.State, starts *budget.Starts) bool { starts.Settle(a.booked, charge); return false })
-		c.transport.warn("a cost was not settled", c.home.gate.Settle(ctx, a.grant, c.rules.Costs(charge), less))
+		c.home.gate.Settle(a.grant, c.rules.Costs(charge), less)
 	}
 }
 

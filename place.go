@@ -1,6 +1,7 @@
 package paceline
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -27,6 +28,14 @@ func (t *Transport) Drain() {
 	t.once.Do(t.init)
 	<-t.room.drain()
 	t.home.book.Flush(time.Now())
+}
+
+// Flush waits until a Limiter that several hosts share has been told which
+// places are free again. It is for a program that is about to end; one whose
+// Limiter is in memory has nothing to wait for.
+func (t *Transport) Flush(ctx context.Context) {
+	t.once.Do(t.init)
+	t.home.gate.Flush(ctx)
 }
 
 // Places returns the kept places, for the successor of a drained process.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -274,29 +275,48 @@ func TestEveryWayOutFreesItsPlace(t *testing.T) {
 	})
 }
 
-// BerriAI/litellm#28160: a release that is lost costs its place for a minute,
-// under steady traffic too.
+// BerriAI/litellm#28160: a release that is lost is repeated; where the limiter
+// takes none any more, the place lapses within a minute, under steady traffic
+// too.
 func TestLostReleaseHeals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, stub.Config{}, paceline.Provider{Limits: paceline.Limits{MaxConcurrent: 1}})
-		r.Limiter = &forgetful{Limiter: r.Limiter}
-		start := time.Now()
-		for range 3 {
-			r.chat(t.Context()).want(t, 200)
-		}
-		wantInstants(t, r.sent(start), 0, time.Minute, time.Minute)
-	})
+	for name, tt := range map[string]struct {
+		loses int
+		free  time.Duration
+	}{
+		"the first":         {1, 250 * time.Millisecond},
+		"the first three":   {3, 1750 * time.Millisecond},
+		"all of the permit": {1000, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, stub.Config{}, paceline.Provider{Limits: paceline.Limits{MaxConcurrent: 1}})
+				r.Limiter = &forgetful{Limiter: r.Limiter, loses: tt.loses}
+				start := time.Now()
+				for range 3 {
+					r.chat(t.Context()).want(t, 200)
+				}
+				wantInstants(t, r.sent(start), 0, tt.free, tt.free)
+			})
+		})
+	}
 }
 
-// forgetful loses the first release.
+// forgetful loses releases of the first permit that is released.
 type forgetful struct {
 	limiter.Limiter
-	lost bool
+	mu    sync.Mutex
+	loses int
+	first string
 }
 
 func (f *forgetful) Release(ctx context.Context, permit string) error {
-	if !f.lost {
-		f.lost = true
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first == "" {
+		f.first = permit
+	}
+	if permit == f.first && f.loses > 0 {
+		f.loses--
 		return errors.New("lost")
 	}
 	return f.Limiter.Release(ctx, permit)

@@ -10,26 +10,6 @@ import (
 	"github.com/paceline-proxy/paceline/dialect"
 )
 
-// keepPlaces renews the permit for as long as the attempt lives.
-func (a *attempt) keepPlaces() {
-	if a.grant.Permit == "" {
-		return
-	}
-	a.renewal.Store(time.AfterFunc(renewEvery, a.renew))
-}
-
-// renew renews the permit, and arranges for the next time.
-func (a *attempt) renew() {
-	if a.ctx.Err() != nil {
-		return
-	}
-	c := a.call
-	c.transport.warn("a permit was not renewed", c.home.gate.Renew(context.WithoutCancel(c.ctx), a.grant, holdFor))
-	if a.ctx.Err() == nil {
-		a.keepPlaces()
-	}
-}
-
 // settle ends the attempt: it releases the permit, or holds it for a while
 // where the provider works on, and writes the record. cause is nil where the
 // answer was read to its end.
@@ -40,9 +20,6 @@ func (a *attempt) settle(cause error) {
 		}
 		a.cancel(context.Canceled)
 		a.alarms.stop()
-		if t := a.renewal.Load(); t != nil {
-			t.Stop()
-		}
 		r := &a.record
 		r.Done = time.Now()
 		b := a.observer.end()
@@ -79,26 +56,23 @@ func (a *attempt) release(running bool, charge budget.Charge) {
 	if c.kind == dialect.Catalog {
 		return
 	}
-	ctx := context.WithoutCancel(c.ctx)
 	hold := c.entry.AbortHold
 	held := running && hold > 0 && a.grant.Permit != ""
-	a.settleCost(ctx, charge, held)
+	a.settleCost(charge, held)
 	if !held {
-		a.free(ctx)
+		a.free()
 		return
 	}
-	c.transport.warn("a held place was not renewed", c.home.gate.Renew(ctx, a.grant, hold+time.Second))
 	key := c.name // it may be another when the place is given back
 	c.home.holdPlaces(key, 1)
 	time.AfterFunc(hold, func() {
 		c.home.holdPlaces(key, -1)
-		a.free(ctx)
+		a.free()
 	})
 }
 
-func (a *attempt) free(ctx context.Context) {
-	c := a.call
-	c.transport.warn("a permit was not released", c.home.gate.Release(ctx, a.grant, a.reading.Class != dialect.RateLimited))
+func (a *attempt) free() {
+	a.call.home.gate.Release(a.grant, a.reading.Class != dialect.RateLimited)
 }
 
 // discard settles an attempt that is followed by another.

@@ -89,15 +89,15 @@ func TestOneSendSite(t *testing.T) {
 
 // P-03, P-04, P-05, P-06, P-07, P-08, P-09: nothing else reaches a provider. A
 // Transport is composed by the daemon, which serves every command and every other process over HTTP, and by
-// the demo, whose provider is a stand-in; no command has one, whatever its name.
-// Requests are made to the daemon alone, and by the demo.: so nothing asks
+// the demo, whose provider is a stand-in, as is that of the hosts in internal/fleet, which only tests have; no command has one, whatever its name.
+// Requests are made to the daemon alone, to a limiter, and by the demo.: so nothing asks
 // a provider for its budgets.
 func TestNothingElseSends(t *testing.T) {
 	may := map[string][]string{ // who may so much as name what sends
 		"paceline.Transport":         {"internal/daemon/daemon.go", "internal/proxy/", "internal/demo/lane.go"},
-		"http.Transport":             {"internal/daemon/upstream.go", "internal/home/client.go", "cmd/paceline/demo.go"},
-		"http.Client":                {"internal/home/client.go", "internal/demo/lane.go"},
-		"http.NewRequestWithContext": {"internal/home/client.go", "internal/home/server.go", "internal/demo/lane.go"},
+		"http.Transport":             {"internal/fleet/fleet.go", "internal/daemon/upstream.go", "internal/home/client.go", "cmd/paceline/demo.go", "limiter/slothttp/client.go"},
+		"http.Client":                {"internal/fleet/fleet.go", "internal/home/client.go", "internal/demo/lane.go", "limiter/slothttp/client.go"},
+		"http.NewRequestWithContext": {"internal/fleet/fleet.go", "internal/home/client.go", "internal/home/server.go", "internal/demo/lane.go", "limiter/slothttp/client.go"},
 		"http.DefaultTransport":      {"transport.go"},
 		"http.NewRequest":            nil, "http.Get": nil, "http.Post": nil, "http.PostForm": nil, "http.Head": nil,
 		"http.DefaultClient": nil,
@@ -128,6 +128,10 @@ func TestArrows(t *testing.T) {
 	may := map[string][]string{
 		"limiter":           {},
 		"limiter/memory":    {"limiter"},
+		"limiter/sqlite":    {"limiter", others},
+		"limiter/redis":     {"limiter", others},
+		"limiter/postgres":  {"limiter", others},
+		"limiter/slothttp":  {"limiter"},
 		"dialect":           {},
 		"budget":            {"dialect"},
 		"budget/file":       {"budget", "dialect", "github.com/gofrs/flock", "golang.org/x/sys/unix"},
@@ -139,12 +143,20 @@ func TestArrows(t *testing.T) {
 		"terminal": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory",
 			"github.com/muesli/cancelreader", "golang.org/x/term", "golang.org/x/sys/unix"},
 		// What libraries bring along is their own matter.
-		"internal/home":    {others},
-		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
-		"internal/config":  {"internal/spelling", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
-		"internal/proxy": {"internal/config", "internal/spelling",
+		"internal/home": {others},
+		"internal/modules": {"internal/config", "internal/slot/address", "internal/spelling", "limiter/slothttp",
 			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/history": {"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/reach":   {"limiter", "limiter/memory"},
+		// How an address is written is known without what it leads to.
+		"internal/slot/address": {"internal/spelling"},
+		"internal/config":       {"internal/spelling", "internal/slot/address", "", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/proxy": {"internal/config", "internal/spelling", "internal/slot/address",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", others},
+		"internal/slot": {"internal/home", "internal/spelling", "internal/slot/address", "internal/modules", "internal/config",
+			"", "gate", "policy", "budget", "dialect", "limiter", "limiter/memory", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite", others},
 		"internal/daemon": {"internal/proxy", "internal/history", "internal/home", "internal/config", "internal/spelling",
+			"internal/reach", "internal/slot", "internal/slot/address", "internal/modules", "limiter/postgres", "limiter/redis", "limiter/slothttp", "limiter/sqlite",
 			"", "gate", "policy", "budget", "budget/file", "dialect", "limiter", "limiter/memory", others},
 	}
 	for pkg, allowed := range may {

@@ -78,6 +78,7 @@ type Transport struct {
 
 	once    sync.Once
 	home    *home
+	fault   func(error) // tells Logger of what the limiter could not be told
 	entries atomic.Pointer[entries]
 	err     error // with the declarations, where entries is nil
 
@@ -130,6 +131,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *Transport) init() {
 	t.home = homeOf(t.Limiter, t.Store, t.Logger)
+	t.fault = func(err error) { t.warn("the limiter could not be told of a request", err) }
 	es, err := complete(t.Providers)
 	if t.err = errors.Join(err, t.validateQueue()); t.err == nil {
 		t.entries.Store(es)
@@ -281,6 +283,9 @@ func (c *call) ask() gate.Ask {
 		Started:      c.started,
 		Anyway:       c.anyway.Load,
 	}
+	if c.transport.Logger != nil {
+		ask.Fault = c.transport.fault
+	}
 	if c.transport.OnWait != nil {
 		ask.Waiting = c.tellWait
 	}
@@ -296,11 +301,8 @@ func (c *call) ask() gate.Ask {
 }
 
 // holdFor is how long a permit lasts without a renewal, so that a crashed
-// process gives its places back soon; renewEvery keeps those of a live one.
-const (
-	holdFor    = time.Minute
-	renewEvery = 20 * time.Second
-)
+// process gives its places back soon.
+const holdFor = time.Minute
 
 // hold is how long a grant keeps its places by itself.
 func (c *call) hold() time.Duration {

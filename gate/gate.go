@@ -7,17 +7,19 @@
 // A line goes by priority, then by clients in turn, the one with the fewest
 // starts in the last minute first, then by arrival.
 //
-// There is no goroutine of the gate's own: the head's does the asking, and
-// hands the line on when it leaves.
+// The head's goroutine does the asking, and hands the line on when it leaves.
+// Where the limiter answers several requests in one go ([limiter.Batcher]), as
+// shared ones do in one round trip, the head asks for those behind it as well,
+// asks of several lines travel together, and nobody waits for the limiter who
+// only has something to tell it. Nothing of the gate outlives its grants.
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -29,18 +31,28 @@ import (
 // waits for.
 type Gate struct {
 	limiter limiter.Limiter
+	carrier *carrier // nil where the limiter answers one request at a time
 
 	mu       sync.Mutex
 	lines    map[string]*line
 	sweepAt  int    // how many lines are too many not to look at
-	released uint64 // counts releases
 	joined   uint64 // numbers the waiters, for arrivals of one instant
 	roaming  int    // waiters that may go to another line
+	renewals map[time.Duration]*renewal
+	errands  int                 // under way
+	flushed  chan struct{}       // closed when there are none, nil where nobody waits
+	lost     map[string][]string // what permits held that have lapsed too soon
+	losing   atomic.Bool         // there are some
+	fixed    atomic.Bool         // the limiter cannot prolong permits after all
 }
 
 // New returns a gate in front of a limiter.
 func New(l limiter.Limiter) *Gate {
-	return &Gate{limiter: l, lines: make(map[string]*line), sweepAt: fewLines}
+	g := &Gate{limiter: l, lines: make(map[string]*line), sweepAt: fewLines, renewals: make(map[time.Duration]*renewal)}
+	if b, ok := l.(limiter.Batcher); ok {
+		g.carrier = &carrier{limiter: b}
+	}
+	return g
 }
 
 // An Ask is a request that wants to be started.
@@ -55,8 +67,12 @@ type Ask struct {
 	// Lane names those of the key's requests that have the same limits of their
 	// own beside the key's.
 	Lane string
-	// Hold is how long its places last without a renewal.
+	// Hold is how long its places last without a renewal. Where the limiter can
+	// renew permits, the gate has it do so until the grant is released.
 	Hold time.Duration
+	// Fault is told when the limiter could not be told something of the grant.
+	// nil is silence.
+	Fault func(error)
 	// NotBefore is a wait of this request alone. It stands outside the line
 	// until then, or with OrRelease until another request of the key ends.
 	NotBefore time.Time
@@ -82,7 +98,8 @@ type Ask struct {
 	// Anyway is whether the request is to be sent whatever the observed budgets
 	// say. nil: it is not.
 	Anyway func() bool
-	// Plan says what holds at now.
+	// Plan says what holds at now. While the request sleeps in line it may be
+	// called for it by another goroutine.
 	Plan func(now time.Time, a policy.Activity) policy.Plan
 	// Reread is how often the plan of one that waits for a budget is made again,
 	// since another process may have been told more. 0: when the wait is over.
@@ -104,13 +121,28 @@ var ErrElsewhere = errors.New("another line is shorter")
 
 // A Grant is the leave to send one request. It must be released.
 type Grant struct {
-	// Permit is what to renew and to settle, empty where the grant holds no
+	// Permit is what the limiter knows it by, empty where the grant holds no
 	// place and has nothing to settle.
 	Permit string
 	At     time.Time
 	key    string
 	client string
 	holds  []string // buckets of which it may give something back
+	hold   time.Duration
+	fault  func(error)
+	errand *errand // nil where the limiter is told at once
+}
+
+// grant is the leave to send what was asked for.
+func (g *Gate) grant(a *Ask, plan policy.Plan, permit string, at time.Time) Grant {
+	grant := Grant{
+		Permit: permit, At: at, key: a.Key, client: a.Client, holds: holdsOf(plan.Limits),
+		hold: a.Hold, fault: a.Fault,
+	}
+	if g.carrier != nil && permit != "" {
+		grant.errand = new(errand)
+	}
+	return grant
 }
 
 // Enter stands in line until the request may be started. It returns
@@ -124,46 +156,73 @@ func (g *Gate) Enter(ctx context.Context, a Ask) (Grant, error) {
 		return Grant{}, &Refused{Reason: Deadline, Until: a.NotBefore, Why: "its own backoff ends later"}
 	}
 	w := &waiter{ask: a, priority: a.Priority, kick: make(chan struct{}, 1)}
+	if g.carrier != nil {
+		w.since = time.Now()
+		w.told = make(chan *answer, 1)
+	}
+	w.awake.Lock()
 	if err := g.standApart(ctx, w); err != nil {
 		return Grant{}, err
 	}
 	l := g.join(w)
+	start := func(grant Grant) (Grant, error) {
+		a.Started(grant.At)
+		g.begun(l)
+		return grant, nil
+	}
+	leave := func(err error) (Grant, error) {
+		if grant, granted := g.leave(l, w); granted {
+			return start(grant)
+		}
+		return Grant{}, err
+	}
 	var until, again time.Time // zero: until somebody wakes us
+	underway := false          // its own question
 	for {
 		now := time.Now()
 		ages := g.age(l, w, now)
 		if !until.After(now) { // else its lane may sleep by this alarm
 			until = time.Time{}
 		}
-		turn, seen := g.beginAsk(l, w)
-		if turn {
-			grant, granted, next, err := g.ask(ctx, l, w, seen)
-			leaves := err != nil || granted
-			g.endAsk(l, w, leaves)
-			if leaves {
-				return grant, err
+		var got answer
+		if told := w.heed(); told != nil {
+			got, underway = *told, false
+		} else if turn, seen := g.beginAsk(l, w); turn {
+			if got = g.ask(ctx, l, w, seen); got.came && !got.granted {
+				g.endAsk(l)
 			}
-			until = next
-		} else if err := g.behind(l, w); err != nil {
-			g.leave(l, w)
-			return Grant{}, err
+			underway = !got.came
+		} else if !underway {
+			got.err = g.behind(l, w)
 		}
-		if a.Elsewhere != nil && (turn || !again.IsZero() && !again.After(now)) {
-			var leave bool
-			if leave, again = a.Elsewhere(now, until); leave {
-				g.leave(l, w)
-				return Grant{}, ErrElsewhere
+		switch {
+		case got.granted:
+			return start(got.grant)
+		case got.err != nil:
+			return leave(got.err)
+		case got.came:
+			until = got.next
+		}
+		var err error
+		if underway {
+			_, err = w.sleep(ctx, ages) // its patience ends with the answer
+		} else {
+			if a.Elsewhere != nil && (got.came || !again.IsZero() && !again.After(now)) {
+				var elsewhere bool
+				if elsewhere, again = a.Elsewhere(now, until); elsewhere {
+					return leave(ErrElsewhere)
+				}
 			}
-		}
-		if a.Waiting != nil {
-			if at, held := g.waiting(l, w); held {
-				a.Waiting(at)
+			if a.Waiting != nil {
+				if at, held := g.waiting(l, w); held {
+					a.Waiting(at)
+				}
 			}
+			err = w.wait(ctx, sooner(sooner(until, again), ages), g.hopes(l, w))
 		}
-		if err := w.sleep(ctx, sooner(sooner(until, again), ages)); err != nil {
+		if err != nil {
 			g.explain(l, w, err)
-			g.leave(l, w)
-			return Grant{}, err
+			return leave(err)
 		}
 	}
 }
@@ -183,145 +242,34 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	activity := l.activity()
 	g.mu.Unlock()
 	activity.Background = a.Priority == Background
-	limits := a.Plan(now, activity).Limits
-	if d, err := g.limiter.Acquire(ctx, limiter.Request{Key: a.Key, Limits: limits, Hold: a.Hold}); err == nil && d.Granted {
-		grant.Permit, grant.holds = d.Permit, holdsOf(limits)
+	if held, granted := g.acquire(ctx, &a, a.Plan(now, activity), now); granted {
+		grant = held
+		g.mu.Lock()
+		g.keep(grant)
+		g.mu.Unlock()
 	}
 	a.Started(now)
 	return grant
 }
 
-// ask puts the head's question. Where it is not granted, next is when to ask
-// again, zero where only somebody's waking tells.
-func (g *Gate) ask(ctx context.Context, l *line, w *waiter, seen view) (grant Grant, granted bool, next time.Time, err error) {
-	if err := ctx.Err(); err != nil {
-		return Grant{}, false, time.Time{}, err
-	}
-	select {
-	case <-w.ask.Stop:
-		return Grant{}, false, time.Time{}, stopped()
-	default:
-	}
-	now := time.Now()
-	plan := w.ask.Plan(now, seen.activity)
-	b := block{limits: plan.Limits[plan.Own : len(plan.Limits)-plan.Passing], why: plan.Why}
-	if plan.Full {
-		b.full, b.limits = true, nil
-		g.blocked(l, w, b, false, seen.released)
-		return Grant{}, false, time.Time{}, nil
-	}
-	if plan.NotBefore.After(now) {
-		b.until, b.closed, b.quota = plan.NotBefore, plan.Closed, plan.Quota
-		b.ordered, b.budget = plan.Ordered, plan.Budget
-		if plan.Paused {
-			b.firm = plan.NotBefore
-			if !plan.Ordered {
-				b.pause = plan.NotBefore
-			}
-		}
-		g.blocked(l, w, b, false, seen.released)
-		next := plan.NotBefore
-		if plan.Look.After(now) {
-			next = sooner(next, plan.Look)
-		}
-		if w.ask.Reread > 0 && plan.Budget != nil {
-			next = sooner(next, now.Add(w.ask.Reread))
-		}
-		return Grant{}, false, next, w.bears(b, now)
-	}
-	d := limiter.Decision{Granted: plan.Free}
-	if !plan.Free {
-		d, err = g.limiter.Acquire(ctx, limiter.Request{
-			Key: w.ask.Key, Limits: plan.Limits, Hold: w.ask.Hold,
-		})
-	}
-	if err != nil {
-		return Grant{}, false, time.Time{}, cmp.Or(ctx.Err(), fmt.Errorf("asking the limiter: %w", err))
-	}
-	if d.Granted {
-		at := time.Now() // the answer may have taken its time
-		g.started(l, w, at)
-		w.ask.Started(at)
-		return Grant{Permit: d.Permit, At: at, key: w.ask.Key, client: w.ask.Client, holds: holdsOf(plan.Limits)}, true, time.Time{}, nil
-	}
-	// Its clock may be another than ours, so only differences count, from an
-	// instant after the answer: asking early would only be refused again.
-	now = time.Now()
-	own := plan.Limits[:plan.Own]
-	mine := block{refused: d.Refused, limits: own, why: describe(d.Refused, own)}
-	b.refused, b.why = d.Refused, describe(d.Refused, plan.Limits[plan.Own:])
-	meetsOwn := true
-	for _, f := range d.Refused {
-		at := now.Add(f.RetryAt.Sub(d.Now))
-		to := &b
-		if names(own, f.Key) {
-			if to = &mine; !plan.Eases.IsZero() {
-				at = sooner(at, plan.Eases)
-			}
-		} else {
-			meetsOwn = false
-		}
-		to.until = later(to.until, at)
-		if f.Cause == limiter.Throttle {
-			to.pause = at
-		}
-		// Places and tokens may be given back before.
-		if f.Cause != limiter.Concurrent && !counts(plan.Limits, f.Key) {
-			to.firm = later(to.firm, at)
-		}
-	}
-	// What the line meets holds everybody up; then only its lane waits on.
-	if meetsOwn = meetsOwn && len(d.Refused) > 0; meetsOwn {
-		b = mine
-	}
-	if !b.until.After(now) {
-		b.until = now.Add(time.Millisecond) // not all the time for what has passed
-	}
-	g.blocked(l, w, b, meetsOwn, seen.released)
-	if err := w.bears(mine, now); err != nil {
-		return Grant{}, false, time.Time{}, err
-	}
-	return Grant{}, false, b.until, w.bears(b, now)
-}
-
-// names reports whether one of these limits counts in a bucket.
-func names(limits []limiter.Limit, bucket string) bool {
-	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket })
-}
-
-// counts reports whether a bucket is one of tokens, in which a request counts
-// with a cost that may yet change.
-func counts(limits []limiter.Limit, bucket string) bool {
-	return slices.ContainsFunc(limits, func(l limiter.Limit) bool { return l.Key == bucket && l.Cost > 0 })
-}
-
-// holdsOf names the buckets in which a grant of these limits holds a place or
-// counts with a cost that can be settled.
-func holdsOf(limits []limiter.Limit) (keys []string) {
-	for _, l := range limits {
-		if l.Concurrent > 0 || l.Cost > 0 {
-			keys = append(keys, l.Key)
-		}
-	}
-	return keys
-}
-
 // Release gives back what a grant holds and wakes the lines that may have
 // waited for it, the longest-waiting first. freed is whether the provider, too,
 // has one request less to work on: a refused one never took a place there.
-func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
-	var err error
-	if grant.Permit != "" {
-		if err = g.limiter.Release(ctx, grant.Permit); err != nil {
-			err = fmt.Errorf("releasing a permit: %w", err)
-		}
+//
+// Where the limiter cannot be reached, it is told again until it has been, or
+// until what the grant holds has lapsed by itself.
+func (g *Gate) Release(grant Grant, freed bool) {
+	atOnce := grant.errand == nil && grant.Permit != ""
+	if atOnce {
+		g.tryFree(grant)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.released++
 	now := time.Now()
+	g.forget(grant)
 	if l := g.lines[grant.key]; l != nil {
 		l.active--
+		l.ended++
 		c := l.client(grant.client)
 		c.active--
 		l.forget(c)
@@ -333,9 +281,13 @@ func (g *Gate) Release(ctx context.Context, grant Grant, freed bool) error {
 		}
 		g.drop(l)
 	}
-	g.giveBack(grant, now)
+	if atOnce {
+		g.giveBack(grant, now)
+	} else if grant.errand != nil {
+		grant.errand.ends = true
+		g.dispatch(grant)
+	}
 	g.rouse(grant.key, now)
-	return err
 }
 
 // rouse has those look who may go to a line that nobody waits in. The lock is
@@ -359,6 +311,9 @@ func (g *Gate) giveBack(grant Grant, now time.Time) {
 	}
 	var woken []*line
 	for _, l := range g.lines {
+		if l.asking {
+			l.miss(grant.holds)
+		}
 		if l.lacks(grant.holds) && l.head(now) != nil {
 			woken = append(woken, l)
 		}

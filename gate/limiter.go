@@ -9,47 +9,16 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 )
 
-// Renew makes a grant's places last for hold from now, where the limiter can
-// do that.
-func (g *Gate) Renew(ctx context.Context, grant Grant, hold time.Duration) error {
-	r, ok := g.limiter.(limiter.Renewer)
-	if !ok || grant.Permit == "" {
-		return nil
-	}
-	if err := r.Renew(ctx, []string{grant.Permit}, hold); err != nil {
-		return fmt.Errorf("renewing a permit: %w", err)
-	}
-	return nil
-}
-
-// Settle says what the request of a grant has cost so far in buckets of tokens,
-// where the limiter can settle. Where that may be less than what was counted,
-// the lines that may have waited for it are woken.
-func (g *Gate) Settle(ctx context.Context, grant Grant, costs []limiter.Cost, less bool) error {
-	s, ok := g.limiter.(limiter.Settler)
-	if !ok || grant.Permit == "" || len(costs) == 0 {
-		return nil
-	}
-	if err := s.Settle(ctx, grant.Permit, costs); err != nil {
-		return fmt.Errorf("settling a cost: %w", err)
-	}
-	if less {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.released++
-		g.giveBack(grant, time.Now())
-	}
-	return nil
-}
-
 // Renews reports whether the limiter can prolong permits.
 func (g *Gate) Renews() bool {
 	_, ok := g.limiter.(limiter.Renewer)
-	return ok
+	return ok && !g.fixed.Load()
 }
 
 // Throttle closes a caller key in the limiter until a stated wait is over.
 func (g *Gate) Throttle(ctx context.Context, key string, until time.Time) error {
+	ctx, cancel := g.briefly(ctx)
+	defer cancel()
 	if err := g.limiter.Throttle(ctx, key, until); err != nil {
 		return fmt.Errorf("throttling: %w", err)
 	}
@@ -62,6 +31,8 @@ func (g *Gate) Open(ctx context.Context, key string) error {
 	if !ok {
 		return errors.New("this limiter cannot end a stated wait before its time")
 	}
+	ctx, cancel := g.briefly(ctx)
+	defer cancel()
 	if err := o.Open(ctx, key); err != nil {
 		return fmt.Errorf("opening a key: %w", err)
 	}

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -18,13 +19,20 @@ type line struct {
 	turns   []*turns       // of the last minute, in order
 	away    []*client      // kept while others wait
 	waiting [urgencies]int // by urgency
+	turned  time.Time      // the latest
 	active  int            // granted and not released
 	// foreground is the latest start of a request that is not background.
 	foreground time.Time
-	// asking is the waiter whose question is being answered. One that joins in
-	// front meanwhile asks after it.
-	asking *waiter
-	block  block // what the last ask met, in limits of the whole line
+	// asking while a question is being answered, and until those that it has
+	// let through have begun. One that joins in front meanwhile asks after it.
+	asking    bool
+	beginning int      // let through, and have not begun
+	refused   *waiter  // by the last answer, nil for nobody
+	looked    bool     // the head has looked meanwhile
+	missed    []string // buckets of which something was given back meanwhile
+	ended     uint64   // counts the requests that have ended
+	most      int      // how many are asked for in one call
+	block     block    // what the last ask met, in limits of the whole line
 	// unjudged counts those who looked while nothing was known of how fast the
 	// line moves.
 	unjudged int
@@ -77,7 +85,7 @@ func (g *Gate) line(key string) *line {
 		if len(g.lines) >= g.sweepAt {
 			g.sweep(time.Now())
 		}
-		l = &line{key: key, lanes: map[string]*lane{}, clients: map[string]*client{}}
+		l = &line{key: key, lanes: map[string]*lane{}, clients: map[string]*client{}, most: mostTogether}
 		g.lines[key] = l
 	}
 	return l
@@ -114,7 +122,7 @@ func (g *Gate) age(l *line, w *waiter, now time.Time) (ages time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch ages = w.ask.Arrived.Add(agesAfter); {
-	case w.priority != Background:
+	case w.priority != Background || w.out:
 		return time.Time{}
 	case now.Before(ages):
 		return ages
@@ -125,15 +133,28 @@ func (g *Gate) age(l *line, w *waiter, now time.Time) (ages time.Time) {
 	return time.Time{}
 }
 
-// leave takes a waiter out, lets the next one ask, and forgets lines that
-// nobody stands in.
-func (g *Gate) leave(l *line, w *waiter) {
+// leave takes a waiter out, unless it has been let through meanwhile.
+func (g *Gate) leave(l *line, w *waiter) (grant Grant, granted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.takeOut(l, w, time.Now())
+	if told := w.heed(); told != nil && told.granted {
+		return told.grant, true
+	}
+	g.remove(l, w)
+	now := time.Now()
+	l.refresh(now)
+	if head := l.head(now); head != nil {
+		head.look()
+	} else {
+		l.handOn(now) // those who still wait sleep, and may do so for long
+	}
+	g.drop(l)
+	return Grant{}, false
 }
 
-func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
+// remove takes a waiter out. The lock is held.
+func (g *Gate) remove(l *line, w *waiter) {
+	w.out = true
 	if l.block.by == w {
 		l.block = block{}
 	}
@@ -145,16 +166,9 @@ func (g *Gate) takeOut(l *line, w *waiter, now time.Time) {
 		g.roaming--
 	}
 	l.remove(w)
-	l.refresh(now)
-	if head := l.head(now); head != nil {
-		head.look()
-	} else {
-		l.handOn(now) // those who still wait sleep, and may do so for long
-	}
 	if l.length() == 0 {
 		l.forgetAway()
 	}
-	g.drop(l)
 }
 
 // drop forgets a line with nobody in it, nothing in flight and no turns to
@@ -168,7 +182,7 @@ func (g *Gate) drop(l *line) {
 // A view is what a waiter sees of its line when its turn to ask has come.
 type view struct {
 	activity policy.Activity
-	released uint64 // which release was the last before
+	ended    uint64
 }
 
 // beginAsk reports whether it is this waiter's turn to ask.
@@ -177,47 +191,66 @@ func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, seen view) {
 	defer g.mu.Unlock()
 	now := time.Now()
 	l.refresh(now)
-	if l.asking != nil {
+	head := l.head(now)
+	if l.asking {
+		l.looked = l.looked || head == w
 		return false, view{}
 	}
-	if head := l.head(now); head != w {
+	if head != w {
 		// The turn may have passed to it with time alone.
 		if head != nil && head != l.block.by {
 			head.look()
 		}
 		return false, view{}
 	}
-	l.asking = w
-	seen = view{l.activity(), g.released}
+	l.asking, l.refused, l.looked, l.missed = true, nil, false, l.missed[:0]
+	seen = view{l.activity(), l.ended}
 	seen.activity.Background, seen.activity.Anyway = w.priority == Background, w.anyway()
 	return true, seen
 }
 
-// endAsk lets others ask: those that have joined in front, and the lines woken
-// after this one. leaves is whether who asked leaves the line.
-func (g *Gate) endAsk(l *line, w *waiter, leaves bool) {
+// endAsk ends a question that let nobody through.
+func (g *Gate) endAsk(l *line) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	l.asking = nil
-	if head := l.head(now); head != nil && head != w {
-		head.look()
-	}
-	l.handOn(now)
-	if leaves {
-		g.takeOut(l, w, now)
+	g.ready(l)
+}
+
+// begun is told of a waiter that was let through and has begun.
+func (g *Gate) begun(l *line) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.beginning--; l.beginning == 0 {
+		g.ready(l)
 	}
 }
 
-// blocked remembers what the head met. A release since released may be the
-// very thing it lacked, so it looks again then.
-func (g *Gate) blocked(l *line, w *waiter, b block, own bool, released uint64) {
+// ready lets others ask: those that have joined in front, those behind who was
+// let through, and the lines woken after this one. The lock is held.
+func (g *Gate) ready(l *line) {
+	now := time.Now()
+	l.asking = false
+	l.refresh(now)
+	if head := l.head(now); head != nil && (head != l.refused || l.looked) {
+		head.look()
+	}
+	l.handOn(now)
+	g.drop(l)
+}
+
+// blocked remembers what the head met.
+func (g *Gate) blocked(l *line, w *waiter, b block, own bool, ended uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b.by = w
-	if g.released != released && (b.full || len(b.refused) > 0) {
+	if l.met(w, b, own, ended) {
 		w.look()
 	}
+}
+
+// met remembers what a waiter met. It reports whether what that lacked may have
+// been given back since it asked, when ended requests of the line had ended.
+func (l *line) met(w *waiter, b block, own bool, ended uint64) (missed bool) {
+	b.by, l.refused = w, w
 	news, judged := false, false
 	if own {
 		w.queue.lane.block = b
@@ -233,19 +266,30 @@ func (g *Gate) blocked(l *line, w *waiter, b block, own bool, released uint64) {
 			}
 		})
 	}
+	return b.full && l.ended != ended || b.lacks(l.missed)
 }
 
-// started books a grant.
-func (g *Gate) started(l *line, w *waiter, at time.Time) {
+// letThrough lets a waiter through that has asked by itself.
+func (g *Gate) letThrough(l *line, w *waiter, grant Grant) answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.begin(l, w, grant)
+	return answer{came: true, granted: true, grant: grant}
+}
+
+// begin books a grant and takes the waiter out. Others may ask when it has
+// begun. The lock is held.
+func (g *Gate) begin(l *line, w *waiter, grant Grant) {
 	l.active++
 	w.queue.client.active++
 	l.block, w.queue.lane.block = block{}, block{}
-	l.turn(w, at)
+	l.turn(w, grant.At)
 	if w.ask.Priority != Background {
-		l.foreground = at
+		l.foreground = grant.At
 	}
+	g.keep(grant)
+	g.remove(l, w)
+	l.beginning++
 }
 
 // behind returns the refusal of a waiter that cannot bear what stands before
@@ -253,6 +297,9 @@ func (g *Gate) started(l *line, w *waiter, at time.Time) {
 func (g *Gate) behind(l *line, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if w.out {
+		return nil // it has been let through
+	}
 	now := time.Now()
 	own := w.queue.lane.block
 	if err := w.bears(l.block, now); err != nil {
@@ -297,7 +344,7 @@ func (l *line) length() (n int) {
 // head is who may ask, nil where nobody waits but for limits of its own.
 func (l *line) head(now time.Time) (first *waiter) {
 	for _, a := range l.lanes {
-		if w := a.head(); !a.asleep(now) && (first == nil || w.goesBefore(first)) {
+		if w := a.head(); w != nil && !a.asleep(now) && (first == nil || w.goesBefore(first)) {
 			first = w
 		}
 	}
@@ -325,6 +372,15 @@ func wakeInTurn(lines []*line, now time.Time) {
 			l.then = append(l.then, lines[i+1:]...)
 			w.look()
 			return
+		}
+	}
+}
+
+// miss notes what is given back while the line asks.
+func (l *line) miss(holds []string) {
+	for _, key := range holds {
+		if !slices.Contains(l.missed, key) {
+			l.missed = append(l.missed, key)
 		}
 	}
 }

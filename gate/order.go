@@ -106,22 +106,38 @@ func (l *line) add(w *waiter) {
 		a = &lane{own: w.ask.Lane}
 		l.lanes[w.ask.Lane] = a
 	}
-	c := l.client(w.ask.Client)
-	q := c.queue(a, w.priority)
-	heap.Push(&q.waiting, w)
-	w.queue = q
-	qs := &a.queues[q.urgency+1]
-	if len(q.waiting) == 1 {
-		heap.Push(qs, q)
-	} else {
-		heap.Fix(qs, q.index)
-	}
-	l.waiting[q.urgency+1]++
+	l.client(w.ask.Client).queue(a, w.priority).put(w)
+	l.waiting[w.priority+1]++
 }
 
 // remove takes a waiter out of its queue.
 func (l *line) remove(w *waiter) {
 	q := w.queue
+	q.pull(w)
+	if len(q.waiting) == 0 {
+		l.forget(q.client)
+		if q.lane.head() == nil {
+			delete(l.lanes, q.lane.own)
+		}
+	}
+	l.waiting[q.urgency+1]--
+}
+
+// put adds a waiter, and the queue to its lane where that is the first.
+func (q *queue) put(w *waiter) {
+	heap.Push(&q.waiting, w)
+	w.queue = q
+	qs := &q.lane.queues[q.urgency+1]
+	if len(q.waiting) == 1 {
+		q.client.queues = append(q.client.queues, q)
+		heap.Push(qs, q)
+	} else {
+		heap.Fix(qs, q.index)
+	}
+}
+
+// pull takes a waiter out, and the queue from its lane where that is the last.
+func (q *queue) pull(w *waiter) {
 	heap.Remove(&q.waiting, w.index)
 	qs := &q.lane.queues[q.urgency+1]
 	if len(q.waiting) > 0 {
@@ -129,12 +145,7 @@ func (l *line) remove(w *waiter) {
 	} else {
 		heap.Remove(qs, q.index)
 		q.client.forget(q)
-		l.forget(q.client)
-		if q.lane.head() == nil {
-			delete(l.lanes, q.lane.own)
-		}
 	}
-	l.waiting[q.urgency+1]--
 }
 
 func (l *line) client(name string) *client {
@@ -177,9 +188,7 @@ func (c *client) queue(a *lane, p Priority) *queue {
 			return q
 		}
 	}
-	q := &queue{client: c, lane: a, urgency: p}
-	c.queues = append(c.queues, q)
-	return q
+	return &queue{client: c, lane: a, urgency: p}
 }
 
 func (c *client) forget(q *queue) {
@@ -213,6 +222,7 @@ func (l *line) holders() string {
 // turn counts a start against the client's next turn.
 func (l *line) turn(w *waiter, at time.Time) {
 	c := w.queue.client
+	at = l.turnAt(at)
 	if c.latest == nil || at.Sub(c.latest.at) >= turnsTogether {
 		c.latest = &turns{client: c, at: at}
 		l.turns = append(l.turns, c.latest)
@@ -220,6 +230,13 @@ func (l *line) turn(w *waiter, at time.Time) {
 	c.latest.n++
 	c.last = at
 	c.count(1)
+}
+
+// turnAt is the instant of the next turn: each has its own, also where several
+// are started at one.
+func (l *line) turnAt(now time.Time) time.Time {
+	l.turned = later(now, l.turned.Add(1))
+	return l.turned
 }
 
 // refresh forgets the turns of more than a minute ago.

@@ -70,6 +70,8 @@ func describe(refused []limiter.Refusal, limits []limiter.Limit) string {
 		switch f.Cause {
 		case limiter.Throttle:
 			parts = append(parts, "the provider asked for a pause")
+		case limiter.Unreachable:
+			parts = append(parts, "the shared limiter is out of reach")
 		case limiter.Concurrent:
 			for _, l := range limits {
 				if l.Key == f.Key && l.Concurrent > 0 {

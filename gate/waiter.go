@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -15,10 +16,16 @@ type waiter struct {
 	priority Priority // what it counts as now
 	seq      uint64
 	queue    *queue
-	index    int           // in the queue
+	index    int // in the queue
+	since    time.Time
 	kick     chan struct{} // told to look again
-	freed    bool          // a request has ended for it
-	slept    bool
+	// awake is held by itself but while it sleeps, and then by who acts for it.
+	awake sync.Mutex
+	told  chan *answer // of asks that others have put, nil where nobody does
+	got   *answer      // what it was told last, until it has heeded it
+	out   bool         // it is in the line no more
+	freed bool         // a request has ended for it
+	waits bool         // it has begun to wait
 	// judged by its place in line, which is done once. unjudged where it looked
 	// while nothing was known of how fast the line moves.
 	judged, unjudged bool
@@ -38,6 +45,17 @@ func (w *waiter) goesBefore(o *waiter) bool {
 	return cmp.Or(cmp.Compare(w.priority, o.priority), w.queue.compare(o.queue)) < 0
 }
 
+// heed returns what the waiter was told and has not heeded yet, nil for nothing.
+func (w *waiter) heed() (told *answer) {
+	if told, w.got = w.got, nil; told == nil {
+		select {
+		case told = <-w.told:
+		default:
+		}
+	}
+	return told
+}
+
 // look has the waiter look again, once however often it is told.
 func (w *waiter) look() {
 	select {
@@ -46,46 +64,60 @@ func (w *waiter) look() {
 	}
 }
 
-// sleep waits until an instant (zero: for ever) or a kick. It is an error where the caller
-// leaves, the waiting is ended, or the caller's patience.
-func (w *waiter) sleep(ctx context.Context, until time.Time) error {
-	if !w.slept && w.ask.Waits != nil {
+// wait sleeps until an instant (zero: for ever), an answer or a kick. It is an
+// error where the request may not wait, its caller leaves, the waiting is ended,
+// or the caller's patience.
+//
+// While it only hopes, its patience lasts for a call of the limiter at least.
+func (w *waiter) wait(ctx context.Context, until time.Time, hopes bool) error {
+	if !w.waits && w.ask.Waits != nil {
 		if err := w.ask.Waits(); err != nil {
 			return err
 		}
 	}
-	w.slept = true
+	w.waits = true
 	deadline := w.ask.Deadline
+	if hopes && !deadline.IsZero() {
+		deadline = later(deadline, w.since.Add(overdue))
+	}
 	if own, ok := ctx.Deadline(); ok && !deadline.Before(own) {
 		deadline = time.Time{} // the context says it itself
 	}
 	wake := sooner(sooner(until, deadline), w.ask.Leave)
+	alarmed, err := w.sleep(ctx, wake)
+	switch {
+	case err != nil, !alarmed, wake.Equal(until):
+		return err // what it waited for comes before the end of its patience
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case wake.Equal(deadline):
+		return &Refused{Reason: Deadline, Why: "the deadline came while waiting in line"}
+	}
+	return &Refused{Reason: Queue, Why: "its turn had not come when its client was about to give up"}
+}
+
+// sleep sleeps until an alarm (zero: for ever), an answer or a kick. It is an
+// error where the caller leaves, or the waiting is ended.
+func (w *waiter) sleep(ctx context.Context, wake time.Time) (alarmed bool, err error) {
 	var alarm <-chan time.Time
 	if !wake.IsZero() {
 		t := time.NewTimer(time.Until(wake))
 		defer t.Stop()
 		alarm = t.C
 	}
+	w.awake.Unlock()
+	defer w.awake.Lock()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
+	case w.got = <-w.told:
 	case <-w.ask.Stop:
-		return stopped()
+		return false, stopped()
 	case <-w.kick:
-		return nil
 	case <-alarm:
+		return true, nil
 	}
-	switch {
-	case wake.Equal(until):
-		return nil // what it waited for comes before the end of its patience
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case wake.Equal(deadline):
-		return &Refused{Reason: Deadline, Why: "the deadline came while waiting in line"}
-	case wake.Equal(w.ask.Leave):
-		return &Refused{Reason: Queue, Why: "its turn had not come when its client was about to give up"}
-	}
-	return nil
+	return false, nil
 }
 
 // sooner is the earlier of two instants, of which zero is never.
@@ -140,7 +172,7 @@ func (g *Gate) standApart(ctx context.Context, w *waiter) error {
 		w.ask.Waiting(Waiting{For: ForPause, Until: w.ask.NotBefore, Why: "its own wait before it is sent again"})
 	}
 	for time.Now().Before(w.ask.NotBefore) && !g.isFree(w) {
-		if err := w.sleep(ctx, w.ask.NotBefore); err != nil {
+		if err := w.wait(ctx, w.ask.NotBefore, false); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,9 @@ const fewWaiting = 100
 func (g *Gate) waiting(l *line, w *waiter) (_ Waiting, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if w.out {
+		return Waiting{}, false
+	}
 	now := time.Now()
 	b := l.block
 	if own := w.queue.lane.block; own.by != nil {
@@ -72,6 +75,25 @@ func (g *Gate) waiting(l *line, w *waiter) (_ Waiting, held bool) {
 		at.Why += ", and " + b.why
 	}
 	return at, true
+}
+
+// hopes reports whether nothing is known to hold a waiter up but that somebody
+// else's question is on its way, which takes a moment of nobody's patience. It
+// will look again when something is.
+func (g *Gate) hopes(l *line, w *waiter) bool {
+	if g.carrier == nil || w.ask.Deadline.IsZero() {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.out {
+		return false
+	}
+	hopes := l.asking && l.block.by == nil && w.queue.lane.block.by == nil
+	if hopes || w.ask.Waiting == nil {
+		l.wonder(w, hopes)
+	}
+	return hopes
 }
 
 // wonder notes whether a waiter is yet to learn what holds it up.

@@ -229,6 +229,9 @@ const (
 	Rate       Cause = "rate"       // a window is full
 	Concurrent Cause = "concurrent" // every place is taken
 	Throttle   Cause = "throttle"   // the caller's key is closed
+	// Unreachable is the cause under which a host refuses whose shared limiter
+	// does not answer. The refusal names the caller's key.
+	Unreachable Cause = "unreachable"
 )
 
 // Validate reports everything impossible in a request, wrapping ErrInvalid.

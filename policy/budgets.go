@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
@@ -31,6 +32,19 @@ const (
 // cold reports whether the first answer is awaited.
 func (r Rules) cold(s *budget.State, a Activity) bool {
 	return r.Reports && !r.BudgetLogOnly && !s.Heard && len(s.Readings) == 0 && !r.declaresRequests() && a.InFlight >= coldFlight
+}
+
+// hinges reports whether the plan may be another once those have been booked who
+// are asked for together with the request and go before it.
+func (r Rules) hinges(s *budget.State, starts *budget.Starts, levels []budget.Level, now time.Time, a Activity) bool {
+	if s.Probe.Needed || !r.NoBudgets && starts.First().IsZero() && r.cold(s, a) {
+		return true
+	}
+	few := float64(tight * s.Peers(now))
+	return !r.BudgetLogOnly && slices.ContainsFunc(levels, func(l budget.Level) bool {
+		left := l.Projected - float64(a.Ahead)*l.Own
+		return left < max(l.Own, l.Floor) || l.Unit == Requests && left-float64(l.Unsure) < few
+	})
 }
 
 // heed holds the request up for the observed budgets that have too little for

@@ -113,3 +113,40 @@ func TestRefusalTellsNothing(t *testing.T) {
 		t.Errorf("%+v", m.s.Readings)
 	}
 }
+
+// Who is asked for together with others goes before nothing that their starts may
+// change: it is planned for again when those have been booked.
+func TestPlansBehindOthers(t *testing.T) {
+	learn := func(remaining int64) *meter {
+		m := &meter{r: policy.Rules{Bucket: func(unit string) string { return unit }, Reports: true}}
+		m.tell(t0, 1000, remaining, dialect.Recovery{Kind: dialect.StepAt, At: t0.Add(time.Minute)})
+		return m
+	}
+	fresh := &meter{r: policy.Rules{Bucket: func(unit string) string { return unit }, Reports: true}}
+	probed := learn(900)
+	probed.s.Probe.Needed = true
+	unheeded := learn(20)
+	unheeded.r.BudgetLogOnly = true
+	for name, tt := range map[string]struct {
+		m     *meter
+		ahead int
+		full  bool
+	}{
+		"the first":                       {learn(20), 0, false},
+		"far from an observed budget":     {learn(900), 63, false},
+		"not near one yet":                {learn(20), 9, false},
+		"near one":                        {learn(20), 11, true},
+		"near one that nobody heeds":      {unheeded, 11, false},
+		"a probe":                         {probed, 0, false},
+		"behind a probe":                  {probed, 1, true},
+		"few of a key that nobody knows":  {fresh, 7, false},
+		"many of a key that nobody knows": {fresh, 8, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := policy.Activity{InFlight: tt.ahead, Ahead: tt.ahead, Waiting: 100}
+			if p := tt.m.r.Plan(&tt.m.s, &tt.m.starts, t0.Add(time.Second), a); p.Full != tt.full {
+				t.Errorf("full: %v (%s), want %v", p.Full, p.Why, tt.full)
+			}
+		})
+	}
+}

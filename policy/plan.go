@@ -119,6 +119,10 @@ type Activity struct {
 	InFlight int
 	// Waiting counts those in line, the asking one included.
 	Waiting int
+	// Ahead counts those who are asked for together with it and go before it.
+	// They are in InFlight as if they had been started, but no start of theirs
+	// has been booked.
+	Ahead int
 	// Foreground is the latest start of a request that is not background.
 	Foreground time.Time
 	// Background is true where the asking request counts as background.
@@ -164,6 +168,8 @@ func (r Rules) Plan(s *budget.State, starts *budget.Starts, now time.Time, a Act
 		p.Why = fmt.Sprintf("%s (%s)", s.Pause.Reason, s.Pause.Source)
 	case s.Unread > 0:
 		p.Full, p.Why = true, "a refusal is being read"
+	case a.Ahead > 0 && r.hinges(s, starts, levels, now, a):
+		p.Full, p.Why = true, "those before it have to be started first"
 	case s.Places.N > 0 && a.InFlight >= s.Places.N:
 		// The limiter counts the places too, for other processes; but what was
 		// started before they were learned holds none there.

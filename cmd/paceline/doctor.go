@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -19,8 +20,11 @@ import (
 
 	"github.com/paceline-proxy/paceline/budget/file"
 	"github.com/paceline-proxy/paceline/internal/config"
+	"github.com/paceline-proxy/paceline/internal/daemon"
 	"github.com/paceline-proxy/paceline/internal/history"
 	"github.com/paceline-proxy/paceline/internal/home"
+	"github.com/paceline-proxy/paceline/internal/slot/address"
+	"github.com/paceline-proxy/paceline/limiter"
 )
 
 // A finding is what one check found.
@@ -38,8 +42,8 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find out what is wrong, and say what to do",
 		Long: `Check the home, the configuration, the proxy, the environment of this shell and
-the log of the last day, and say of everything that is wrong what to do. Nothing
-is changed, and no provider is asked.
+the log of the last day, and say of everything that is wrong what to do. A limiter
+that hosts share is opened once. Nothing is changed, and no provider is asked.
 
 The exit code is 1 if anything is a fault; warnings alone are no failure.`,
 		Example: `  paceline doctor
@@ -90,7 +94,7 @@ func examine(ctx context.Context, file string) (all []finding) {
 	}
 	add(checkHome(h), checkDisk(h))
 	add(checkStore(h)...)
-	add(checkConfig(ctx, file)...)
+	add(checkConfig(ctx, h, file)...)
 	proxy, base := checkProxy(ctx, h)
 	add(proxy...)
 	add(checkOthers(h)...)
@@ -144,7 +148,7 @@ func checkStore(h home.Home) (all []finding) {
 	return all
 }
 
-func checkConfig(ctx context.Context, file string) []finding {
+func checkConfig(ctx context.Context, h home.Home, file string) []finding {
 	f, err := findConfig(ctx, file)
 	if err != nil {
 		return []finding{{"config", "fault", err.Error(), ""}}
@@ -160,6 +164,40 @@ func checkConfig(ctx context.Context, file string) []finding {
 	all := []finding{{"config", "ok", f.String(), ""}}
 	for _, w := range c.Warnings {
 		all = append(all, finding{"config", "warning", w.Error(), ""})
+	}
+	return append(all, checkLimiter(ctx, c, h)...)
+}
+
+// limiterWithin is how long a limiter has for being opened.
+const limiterWithin = 5 * time.Second
+
+// checkLimiter opens the limiter that hosts share, if there is one.
+func checkLimiter(ctx context.Context, c *config.Config, h home.Home) (all []finding) {
+	if c.Limiter.URL == "memory" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limiterWithin)
+	defer cancel()
+	at := address.Redacted(c.Limiter.URL)
+	l, err := daemon.OpenLimiter(ctx, c, h)
+	if err == nil {
+		_, err = l.Acquire(ctx, limiter.Request{Key: "~doctor"}) // of no limits: nothing is counted
+	}
+	if err != nil {
+		all = append(all, finding{"limiter", "fault", fmt.Sprintf("%s cannot be used: %v", at, err),
+			"start or mend it, or correct limiter.url; meanwhile limiter.onFailure holds: " + c.Limiter.OnFailure})
+	} else {
+		all = append(all, finding{"limiter", "ok", at, ""})
+	}
+	if w, ok := l.(interface{ Warnings() []string }); ok {
+		for _, says := range w.Warnings() {
+			all = append(all, finding{"limiter", "warning", says, ""})
+		}
+	}
+	if closer, ok := l.(io.Closer); ok {
+		if err := closer.Close(); err != nil {
+			all = append(all, finding{"limiter", "warning", "it was not closed as it should be: " + err.Error(), ""})
+		}
 	}
 	return all
 }

@@ -129,7 +129,7 @@ Exit codes:
 	root.AddCommand(
 		newServe(), newStop(), newRestart(), newReload(), newExec(), newEnv(), newRun(), newDoctor(),
 		newStatus(), newLimits(), newWait(), newPause(), newResume(), newClear(), newMode(), newCheck(), newConfig(),
-		newStats(), newLog(), newExplain(),
+		newStats(), newLog(), newExplain(), newLimiter(), newConnect(),
 		newDemo(), newStub(), newVersion(),
 	)
 	root.SetHelpCommand(newHelp())

@@ -161,6 +161,9 @@ func clean(s string) string {
 func (s status) print(to io.Writer, now time.Time) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "paceline %s, up %v, mode %s, limiter %s %s\n", clean(s.Version), now.Sub(s.StartedAt).Round(time.Second), s.allModes(), clean(s.Limiter.URL), clean(s.Limiter.State))
+	for _, warning := range s.Limiter.Warnings {
+		fmt.Fprintf(w, "limiter: %s\n", clean(warning))
+	}
 	if len(s.Callers) == 0 {
 		fmt.Fprintln(w, "nothing was sent lately")
 		return w.Flush()

@@ -117,6 +117,17 @@ func squeezed(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// What is wrong with the shared limiter stands below it.
+func TestStatusOfTheLimiter(t *testing.T) {
+	fake(t, `{"version":"1","started_at":"2026-11-30T00:00:00Z","mode":"enforce","limiter":{"url":"redis://h:1","state":"away",
+		"warnings":["The shared limiter is out of reach.","It forgets."]},"callers":[]}`)
+	stdout, _, code := command(t, "status")
+	const want = ", limiter redis://h:1 away\nlimiter: The shared limiter is out of reach.\nlimiter: It forgets.\nnothing was sent lately\n"
+	if code != 0 || !strings.HasSuffix(stdout, want) {
+		t.Errorf("exit %d:\n%s", code, stdout)
+	}
+}
+
 // The lines of a provider with a mode of its own say which.
 func TestModesOfLines(t *testing.T) {
 	fake(t, strings.Replace(busy(), `"mode":"enforce"`, `"mode":"enforce","modes":{"groq":"off"}`, 1))
@@ -127,7 +138,6 @@ func TestModesOfLines(t *testing.T) {
 		}
 	}
 }
-
 func TestStatusOfAnIdleProxy(t *testing.T) {
 	fake(t, `{"version":"1","started_at":"2026-11-30T00:00:00Z","mode":"off","limiter":{"url":"memory","state":"ok"},"callers":[]}`)
 	stdout, _, code := command(t, "status")

@@ -30,6 +30,7 @@ func (c *Config) finish(r *reader) {
 	if c.Budget.LogOnly && !c.Budget.Enable {
 		r.faultAt("budget.logOnly", "has nothing to log: budget.enable is false", "leave one of the two out")
 	}
+	c.checkLimiter(r)
 	c.checkFallback(r)
 	checkUpstream(r, "upstream", &c.Upstream)
 }

@@ -68,6 +68,7 @@ const (
 // be reached.
 type Limiter struct {
 	URL       string
+	Secret    string  // of a server or the wire, where the URL has none
 	OnFailure string  // local, open or closed
 	Share     float64 // of the limits under OnFailure local; 0: worked out
 	Timeout   time.Duration

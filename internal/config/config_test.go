@@ -25,6 +25,7 @@ func environment(name string) (string, bool) {
 		"OPENFERENCE_API_KEY": "of-key",
 		"GROQ_API_KEY":        "groq-key",
 		"CI_TOKEN":            "pcl_ci-ci-ci-ci-ci-ci",
+		"LIMITER_PASSWORD":    "limiter-password",
 		"PER_DAY":             "10k",
 		"EMPTY":               "",
 		"WORD":                "SECRET-WORD",

@@ -17,11 +17,6 @@ import (
 	"github.com/paceline-proxy/paceline/policy"
 )
 
-// Why some keys change nothing yet.
-const (
-	inReach = "leave it out: a limiter in memory is never out of reach"
-)
-
 // table is every key there is, read into c.
 func table(c *Config) object {
 	return object{fields: []field{
@@ -32,14 +27,16 @@ func table(c *Config) object {
 		{name: "mode", kind: oneOf(&c.Mode, paceline.Enforce, paceline.Observe, paceline.Off),
 			doc: "enforce: requests wait for their turn. observe: they are sent at once, and recorded with what they would have waited and why. off: they are sent and recorded."},
 		{name: "limiter", kind: object{fields: []field{
-			{name: "url", kind: text[string]{&c.Limiter.URL, "memory", limiterURL},
-				doc: "Where grants are counted. memory: in the server, with a journal in the home."},
-			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"), later: inReach,
-				doc: "What holds while a shared limiter cannot be reached: limits of this server's own, none, or nothing is sent."},
-			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"}, later: inReach,
-				doc: "The part of each limit that this server takes under onFailure: local. auto: one part for each host seen lately."},
-			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond), later: inReach,
-				doc: "After how long a shared limiter counts as out of reach."},
+			{name: "url", kind: place{&c.Limiter.URL}, def: "memory",
+				doc: "Where grants are counted. memory: in the server, with a journal in the home. sqlite: in a file, for the processes of one machine. redis (rediss with TLS) and postgres: in a server, for many hosts. http, https and unix: behind the wire, where paceline limiter serve or another limiter answers. module: of a folder in modules of the home. Settings of a server follow a question mark: tag and strict of redis, schema, durable and migrate of postgres."},
+			{name: "secret", kind: secret{&c.Limiter.Secret, nil}, def: "what the URL has",
+				doc: "The password of redis or postgres, or the secret of the wire."},
+			{name: "onFailure", kind: oneOf(&c.Limiter.OnFailure, "local", "open", "closed"),
+				doc: "What holds while a shared limiter cannot be reached, which is after three failures in a row. local: this server's share of every limit, and what it was granted before counts. open: no limits, but for the waits that providers state. closed: nothing is sent."},
+			{name: "localShare", kind: fraction{p: &c.Limiter.Share, max: 1, over: true, zero: "auto"},
+				doc: "The part of each limit that this server takes under onFailure: local. auto: one part for each host seen in the last ten minutes, at most a half."},
+			{name: "timeoutMs", kind: ms(&c.Limiter.Timeout, time.Millisecond),
+				doc: "How long each call of a shared limiter may take."},
 		}}, doc: "The limiter, and what happens while it is out of reach."},
 		{name: "defaultProvider", kind: object{fields: []field{
 			{name: "openai", kind: text[string]{p: &c.DefaultProvider.OpenAI, what: "the name of a provider"},
@@ -341,18 +338,6 @@ func hostName(p *string) kind {
 		}
 		return "", ""
 	}}
-}
-
-func limiterURL(s string) (string, string) {
-	if s == "memory" {
-		return "", ""
-	}
-	scheme, rest, ok := strings.Cut(s, ":")
-	known := []string{"memory", "sqlite", "redis", "rediss", "postgres", "postgresql", "http", "https", "unix", "module"}
-	if !ok || rest == "" || !slices.Contains(known, scheme) {
-		return "is no limiter" + didYouMean(scheme, known), "write memory"
-	}
-	return "is not supported yet", "write memory"
 }
 
 func proxyURL(s string) (string, string) {

@@ -23,6 +23,8 @@ import (
 	"github.com/paceline-proxy/paceline/internal/history"
 	"github.com/paceline-proxy/paceline/internal/home"
 	"github.com/paceline-proxy/paceline/internal/proxy"
+	"github.com/paceline-proxy/paceline/internal/reach"
+	"github.com/paceline-proxy/paceline/limiter"
 )
 
 // Options say what to run.
@@ -59,7 +61,10 @@ type daemon struct {
 	Options
 	lock      *home.Lock
 	before    []string // addresses of the proxy that was replaced
-	limiter   *holder
+	limiter   limiter.Limiter
+	own       *holder        // the limiter, where it is this process's own
+	shared    *reach.Limiter // the limiter, where hosts share one
+	heirs     *heirs
 	token     string
 	history   *history.Log
 	transport *paceline.Transport
@@ -104,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer d.history.Close()
-	defer d.limiter.Close()
+	defer d.closeLimiter()
 	listeners, err := d.listen(ctx)
 	if err != nil {
 		return err
@@ -154,8 +159,11 @@ func (d *daemon) drain(server *http.Server, listeners []net.Listener) error {
 	d.keepPlaces()
 	d.handOver()
 	closeAll(listeners)
-	// The successor reads the journal once it has the lock.
-	err := errors.Join(d.limiter.Close(), d.Home.Forget(), d.lock.Unlock())
+	var err error
+	if d.own != nil {
+		err = d.own.Close() // the successor reads the journal once it has the lock
+	}
+	err = errors.Join(err, d.Home.Forget(), d.lock.Unlock())
 	if active > 0 {
 		d.Logger.Info("stopping: nothing is sent any more, answers under way are passed on", "answers", active, "at most", d.config.DrainMax)
 	}
@@ -180,7 +188,7 @@ func (d *daemon) drain(server *http.Server, listeners []net.Listener) error {
 // stops no request.
 func (d *daemon) open(ctx context.Context) error {
 	d.openHistory()
-	fresh := d.openLimiter()
+	fresh := d.openLimiter(ctx)
 	base, err := upstream(d.config)
 	if err != nil {
 		return err
@@ -210,7 +218,7 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.proxy, err = proxy.New(proxy.Options{
 		Config: c, Transport: d.transport, Token: d.token, Version: d.Version,
-		Status: d.status, Control: control{d}, Logger: d.Logger,
+		Status: d.status, Control: control{d}, Collectors: d.collectors(), Logger: d.Logger,
 	})
 	if err != nil {
 		return err
@@ -249,16 +257,16 @@ func clients(c *config.Config) map[string]paceline.Client {
 // that was asked for must be free.
 func (d *daemon) listen(ctx context.Context) ([]net.Listener, error) {
 	if len(d.Listen) > 0 {
-		return listen(ctx, d.Listen)
+		return Listen(ctx, d.Listen)
 	}
 	addrs := d.config.Listen
 	if len(d.before) > 0 && !d.config.Listens {
 		addrs = d.before
 	}
-	ls, err := listen(ctx, addrs)
+	ls, err := Listen(ctx, addrs)
 	if err != nil && !d.config.Listens && errors.Is(err, syscall.EADDRINUSE) {
 		d.Logger.Warn("the usual port is taken; a free one is used", "error", err)
-		return listen(ctx, []string{"localhost:0"})
+		return Listen(ctx, []string{"localhost:0"})
 	}
 	return ls, err
 }

@@ -90,7 +90,7 @@ func TestProxyFunc(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	ctx := t.Context()
 	ask := limiter.Request{Key: "p", Cost: 1, Hold: time.Minute, Limits: []limiter.Limit{{Key: "p/places", Concurrent: 1}}}
-	old := &holder{Limiter: memory.New()}
+	old := newHolder(memory.New())
 	running, err := old.Acquire(ctx, ask)
 	if err != nil || !running.Granted {
 		t.Fatal(running, err)
@@ -99,7 +99,7 @@ func TestHandOver(t *testing.T) {
 	if len(all) != 1 || all[0].Permit != running.Permit || !slices.Equal(all[0].Places, []string{"p/places"}) {
 		t.Fatalf("handed over: %+v", all)
 	}
-	next := &holder{Limiter: memory.New()}
+	next := newHolder(memory.New())
 	next.takeOver(ctx, all)
 	got, err := next.Acquire(ctx, ask)
 	if err != nil || got.Granted || got.RetryAt.Sub(got.Now) != askAgain {
@@ -108,7 +108,9 @@ func TestHandOver(t *testing.T) {
 	if err := old.Release(ctx, running.Permit); err != nil {
 		t.Fatal(err)
 	}
-	next.free(old.untold())
+	if err := next.free(old.untold()); err != nil {
+		t.Fatal(err)
+	}
 	if got, err := next.Acquire(ctx, ask); err != nil || !got.Granted {
 		t.Errorf("when it has ended: %+v, %v", got, err)
 	}

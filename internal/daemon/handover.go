@@ -43,15 +43,30 @@ type released struct {
 
 const releasedPath = "/control/released"
 
-// A holder is a limiter that knows who holds places.
+// A holder is a limiter of this process that knows who holds places. Where hosts
+// share one, nothing is handed over: a place belongs to its permit, whichever
+// process asks.
 type holder struct {
 	*memory.Limiter
+	heirs
 
 	mu     sync.Mutex
 	places map[string][]string // buckets by permit
 	handed bool
-	freed  []string          // since, and not told yet
-	heir   map[string]string // permits held for a predecessor, by its own
+	freed  []string // since, and not told yet
+}
+
+func newHolder(l *memory.Limiter) *holder { return &holder{Limiter: l, heirs: heirs{limiter: l}} }
+
+// heirs are the places that are held for a predecessor.
+type heirs struct {
+	limiter interface {
+		limiter.Limiter
+		limiter.Renewer
+	}
+
+	mu      sync.Mutex
+	permits map[string]string // by the predecessor's own
 }
 
 // askAgain is after how long places are asked for again that a predecessor may
@@ -134,7 +149,10 @@ func (h *holder) untold() []string {
 
 // handOver writes down what still runs.
 func (d *daemon) handOver() {
-	all := d.limiter.hand()
+	if d.own == nil {
+		return
+	}
+	all := d.own.hand()
 	if len(all) == 0 {
 		return
 	}
@@ -153,6 +171,9 @@ const tellEvery = 20 * time.Millisecond
 // tell tells a successor what has ended, until ctx ends and there is nothing
 // more to tell, or nobody to be told.
 func (d *daemon) tell(ctx context.Context) {
+	if d.own == nil {
+		return
+	}
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
 	var freed []string
@@ -162,7 +183,7 @@ func (d *daemon) tell(ctx context.Context) {
 			last = true
 		case <-tick.C:
 		}
-		freed = append(freed, d.limiter.untold()...)
+		freed = append(freed, d.own.untold()...)
 		if len(freed) > 0 && d.tellOnce(freed) {
 			freed = nil
 		}
@@ -207,24 +228,24 @@ func (d *daemon) inherit(ctx context.Context) {
 		d.Logger.Warn("what a predecessor still runs is not known", "file", d.Home.Held(), "error", err)
 	}
 	_ = os.Remove(d.Home.Held()) // an old one does no harm: its process is gone
-	d.limiter.takeOver(ctx, in.Held)
+	d.heirs.takeOver(ctx, in.Held)
 	if len(in.Held) > 0 {
 		go d.mind(ctx, in.PID)
 	}
 }
 
 // takeOver holds the places of a predecessor for it.
-func (h *holder) takeOver(ctx context.Context, all []held) {
+func (h *heirs) takeOver(ctx context.Context, all []held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heir = make(map[string]string)
+	h.permits = make(map[string]string)
 	for _, theirs := range all {
 		r := limiter.Request{Key: "~predecessor", Cost: 1, Hold: time.Minute}
 		for _, bucket := range theirs.Places {
 			r.Limits = append(r.Limits, limiter.Limit{Key: bucket, Concurrent: anyPlaces})
 		}
-		if got, err := h.Limiter.Acquire(ctx, r); err == nil && got.Granted {
-			h.heir[theirs.Permit] = got.Permit
+		if got, err := h.limiter.Acquire(ctx, r); err == nil && got.Granted {
+			h.permits[theirs.Permit] = got.Permit
 		}
 	}
 }
@@ -240,8 +261,8 @@ func (d *daemon) mind(ctx context.Context, pid int) {
 		if gone {
 			hold = d.abortHold()
 		}
-		rest := d.limiter.inherited()
-		if len(rest) == 0 || d.limiter.Renew(ctx, rest, hold) != nil || gone {
+		rest := d.heirs.inherited()
+		if len(rest) == 0 || d.heirs.limiter.Renew(ctx, rest, hold) != nil || gone {
 			return
 		}
 		select {
@@ -253,20 +274,23 @@ func (d *daemon) mind(ctx context.Context, pid int) {
 }
 
 // inherited are the permits held for a predecessor.
-func (h *holder) inherited() []string {
+func (h *heirs) inherited() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Values(h.heir))
+	return slices.Collect(maps.Values(h.permits))
 }
 
 // free releases what is held for permits of a predecessor.
-func (h *holder) free(theirs []string) {
+func (h *heirs) free(theirs []string) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range theirs {
-		_ = h.Limiter.Release(context.Background(), h.heir[p]) // it has no error
-		delete(h.heir, p)
+		if permit, ours := h.permits[p]; ours {
+			err = errors.Join(err, h.limiter.Release(context.Background(), permit))
+			delete(h.permits, p)
+		}
 	}
+	return err
 }
 
 // hear listens, in front of the proxy, to a predecessor.
@@ -282,6 +306,8 @@ func (d *daemon) hear(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		d.limiter.free(said.Permits)
+		if err := d.heirs.free(said.Permits); err != nil {
+			d.Logger.Warn("places of a predecessor were not given back: they lapse", "error", err)
+		}
 	})
 }

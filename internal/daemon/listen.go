@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// listen opens every address: HOST:PORT or unix:PATH. localhost is both
+// Listen opens every address: HOST:PORT or unix:PATH. localhost is both
 // loopbacks at one port. Where one fails, none stays open.
-func listen(ctx context.Context, addrs []string) (all []net.Listener, err error) {
+func Listen(ctx context.Context, addrs []string) (all []net.Listener, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(all)

@@ -13,10 +13,7 @@ import (
 	"github.com/google/renameio/v2/maybe"
 
 	"github.com/paceline-proxy/paceline"
-	"github.com/paceline-proxy/paceline/budget"
-	"github.com/paceline-proxy/paceline/budget/file"
 	"github.com/paceline-proxy/paceline/internal/history"
-	"github.com/paceline-proxy/paceline/limiter/memory"
 )
 
 // openHistory opens the log. Without one the proxy goes on.
@@ -29,24 +26,6 @@ func (d *daemon) openHistory() {
 		d.history = nil // takes rows and keeps none
 		d.Logger.Error("the log of requests cannot be opened: requests go on without it", "file", d.Home.Log(), "error", err)
 	}
-}
-
-// openLimiter opens the limiter with its journal, and reports whether what was
-// granted before has to be taken from the log.
-func (d *daemon) openLimiter() (fresh bool) {
-	l, err := memory.Journal{Path: d.Home.Journal(), HoldOf: d.holdOf, Seeded: true, Logger: d.Logger}.Open()
-	if err != nil {
-		d.Logger.Error("the journal cannot be opened: limits hold, but a restart will not know what was sent",
-			"file", d.Home.Journal(), "error", err)
-		d.limiter = &holder{Limiter: memory.New()}
-		return true
-	}
-	d.limiter = &holder{Limiter: l}
-	r := l.Recovered()
-	if r.Damaged || r.Newer {
-		d.Logger.Warn("the journal was damaged: windows are counted again from the log", "records", r.Records, "aside", r.Aside)
-	}
-	return r.Fresh || r.Damaged || r.Newer
 }
 
 // holdOf is how long the provider of a bucket may work on what a dead
@@ -70,16 +49,6 @@ func (d *daemon) abortHold() time.Duration {
 	return hold
 }
 
-// store is where learned state is kept, nil for in this process alone.
-func (d *daemon) store() budget.Store {
-	s, err := file.Open(d.Home.RateLimits())
-	if err != nil {
-		d.Logger.Error("what providers tell cannot be kept: a restart will not know it", "dir", d.Home.RateLimits(), "error", err)
-		return nil
-	}
-	return s
-}
-
 // seedSince is the longest window there is, with its slack.
 const seedSince = 25 * time.Hour
 
@@ -92,7 +61,10 @@ func (d *daemon) seed(fresh bool) {
 	}
 	defer r.Close()
 	sow, since := d.transport.Seed, seedSince
-	if !fresh {
+	switch {
+	case d.shared != nil: // it counts for the time without it
+		since = longest(d.transport.Providers)
+	case !fresh:
 		sow, since = d.transport.Recall, longest(d.transport.Providers)
 	}
 	rows := 0

@@ -23,16 +23,10 @@ type Status struct {
 	Paused []paceline.PausedStatus `json:"paused,omitempty"`
 }
 
-// A LimiterStatus is where the counts are, and whether it answers.
-type LimiterStatus struct {
-	URL   string `json:"url"`
-	State string `json:"state"`
-}
-
 func (d *daemon) status() any {
 	s := Status{
 		Version: d.Version, StartedAt: d.started.UTC().Truncate(time.Millisecond),
-		Limiter: LimiterStatus{"memory", "ok"},
+		Limiter: d.limiterStatus(),
 		Callers: append([]paceline.CallerStatus{}, d.transport.Status()...),
 		Paused:  d.transport.Paused(),
 	}

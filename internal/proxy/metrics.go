@@ -23,7 +23,7 @@ type metrics struct {
 	refused map[string]int // 429s by provider
 }
 
-func newMetrics(t *paceline.Transport) *metrics {
+func newMetrics(t *paceline.Transport, more []prometheus.Collector) *metrics {
 	m := &metrics{
 		refused: make(map[string]int),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -38,6 +38,7 @@ func newMetrics(t *paceline.Transport) *metrics {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.attempts, m.queued, lines{t})
+	registry.MustRegister(more...)
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m
 }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/paceline-proxy/paceline"
 	"github.com/paceline-proxy/paceline/internal/config"
 )
@@ -35,6 +37,8 @@ type Options struct {
 	Status func() any
 	// Control is asked by POST /control/… for what only the daemon can do.
 	Control Control
+	// Collectors are metrics that /metrics shows beside the Proxy's own.
+	Collectors []prometheus.Collector
 	// Logger hears of what is wrong. nil is silence.
 	Logger *slog.Logger
 }
@@ -56,6 +60,7 @@ type Proxy struct {
 	draining atomic.Bool
 	metrics  *metrics
 	waits    waits
+	door     door
 }
 
 // New returns a Proxy.
@@ -69,7 +74,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Status == nil {
 		o.Status = func() any { return map[string]any{"version": o.Version, "callers": o.Transport.Status()} }
 	}
-	p := &Proxy{o: o, metrics: newMetrics(o.Transport)}
+	p := &Proxy{o: o, metrics: newMetrics(o.Transport, o.Collectors)}
 	return p, p.SetConfig(o.Config)
 }
 
@@ -163,6 +168,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case t.name == "control":
 		p.control(w, r, t.rest, c.home)
+	case t.name == "door":
+		p.serveDoor(w, r, s, t, &c)
 	case bare(t.rest) && p.page(w, r, s, t):
 	default:
 		p.pass(w, r, s, t, &c)

@@ -82,13 +82,18 @@ func (s *Subject) windowed(rng *rand.Rand, name string) []limiter.Request {
 	return append(requests, costing(s.By(name, c...), 50))
 }
 
-// compare puts one request to the limiter and judges the answer by the instant
-// the limiter says it was given at, so that no delay matters.
+// compare puts one request to the limiter and judges the answer.
 func (s *Subject) compare(o *oracle, r limiter.Request) error {
 	d, err := s.Ask(r)
 	if err != nil {
 		return err
 	}
+	return s.judge(o, r, d)
+}
+
+// judge compares an answer with the oracle's at the instant that the limiter says
+// it was given at, so that no delay matters, and tells it of a grant.
+func (s *Subject) judge(o *oracle, r limiter.Request, d limiter.Decision) error {
 	want, causes := o.judge(d.Now, r)
 	switch {
 	case d.Granted && len(causes) > 0:

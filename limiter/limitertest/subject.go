@@ -20,9 +20,10 @@ type Subject struct {
 
 	prefix string
 	reopen func(limiter.Limiter) limiter.Limiter // nil: nothing outlives it
+	host   func(limiter.Limiter) limiter.Limiter // nil: nobody shares it
 
 	begun  time.Time
-	asleep time.Duration // for how long it meant to sleep
+	asleep *time.Duration // for how long it meant to sleep
 }
 
 func fresh() string { return fmt.Sprintf("%016x", rand.Uint64()) }
@@ -38,13 +39,13 @@ func (s *Subject) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	s.asleep += d
+	*s.asleep += d
 	time.Sleep(d)
 }
 
 // late says whether so much more time passed than the case slept, in its sleeps
 // or between any two of its steps, that it may have failed for that.
-func (s *Subject) late() bool { return time.Since(s.begun)-s.asleep > s.Unit/8 }
+func (s *Subject) late() bool { return time.Since(s.begun)-*s.asleep > s.Unit/8 }
 
 // Until passes time until a decision's RetryAt, less a little.
 func (s *Subject) Until(d limiter.Decision, less time.Duration) { s.Sleep(d.RetryAfter() - less) }
@@ -67,15 +68,21 @@ func (s *Subject) By(caller string, limits ...limiter.Limit) limiter.Request {
 // Ask puts a request. It is an error where the answer contradicts itself.
 func (s *Subject) Ask(r limiter.Request) (limiter.Decision, error) {
 	d, err := s.Acquire(context.Background(), r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return d, fmt.Errorf("acquire: %w", err)
+	}
+	return d, sensible(d)
+}
+
+// sensible says how an answer contradicts itself.
+func sensible(d limiter.Decision) error {
+	switch {
 	case d.Granted && len(d.Refused) > 0:
-		return d, fmt.Errorf("granted, yet refused by %v", d.Refused)
+		return fmt.Errorf("granted, yet refused by %v", d.Refused)
 	case !d.Granted && len(d.Refused) == 0:
-		return d, fmt.Errorf("refused by nothing")
+		return fmt.Errorf("refused by nothing")
 	case !d.Granted && !d.RetryAt.After(d.Now):
-		return d, fmt.Errorf("refused, to be asked again at once: retryAt is now%+v", d.RetryAfter())
+		return fmt.Errorf("refused, to be asked again at once: retryAt is now%+v", d.RetryAfter())
 	}
 	var latest time.Time
 	for _, f := range d.Refused {
@@ -84,9 +91,9 @@ func (s *Subject) Ask(r limiter.Request) (limiter.Decision, error) {
 		}
 	}
 	if !d.Granted && !latest.Equal(d.RetryAt) {
-		return d, fmt.Errorf("retryAt is now%+v, the latest of its causes now%+v", d.RetryAfter(), latest.Sub(d.Now))
+		return fmt.Errorf("retryAt is now%+v, the latest of its causes now%+v", d.RetryAfter(), latest.Sub(d.Now))
 	}
-	return d, nil
+	return nil
 }
 
 // Granted asks for a call that must be granted.

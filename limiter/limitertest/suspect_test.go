@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -14,8 +16,15 @@ import (
 // A suspect keeps the contract by looking everything up in the oracle's lists,
 // except for the one promise that its fault breaks.
 type suspect struct {
-	fault string
+	fault  string
+	guest  bool // another host than the first
+	closed *atomic.Bool
 
+	*store
+}
+
+// A store is what hosts share.
+type store struct {
 	mu     sync.Mutex
 	o      oracle
 	serial int
@@ -23,13 +32,49 @@ type suspect struct {
 	level  map[string]float64
 	first  map[string]int // the numbers a bucket was first asked with
 	opened string         // whom nobody can close again, the first
+	blobs  map[string][]byte
 }
 
 func newSuspect(fault string) *suspect {
 	return &suspect{
-		fault: fault, o: oracle{closed: map[string]time.Time{}},
-		begun: map[string]time.Time{}, level: map[string]float64{}, first: map[string]int{},
+		fault: fault, closed: new(atomic.Bool), store: &store{
+			o: oracle{closed: map[string]time.Time{}}, blobs: map[string][]byte{},
+			begun: map[string]time.Time{}, level: map[string]float64{}, first: map[string]int{},
+		},
 	}
+}
+
+// host is a limiter of another host.
+func (s *suspect) host() *suspect {
+	h := *s
+	if h.guest = true; !s.is("close closes the store") {
+		h.closed = new(atomic.Bool)
+	}
+	if s.is("hosts count apart") {
+		h.store = newSuspect("").store
+	}
+	return &h
+}
+
+var errClosed = errors.New("closed")
+
+// lock keeps everybody else out, unless this host has left.
+func (s *suspect) lock() error {
+	if s.closed.Load() && !s.is("close closes nothing") {
+		return errClosed
+	}
+	s.mu.Lock()
+	return nil
+}
+
+func (s *suspect) Close() error {
+	if s.closed.Swap(true) {
+		return errClosed
+	}
+	if s.is("places end with their host") {
+		s.o.held = nil
+	}
+	return nil
 }
 
 func (s *suspect) is(fault string) bool { return s.fault == fault }
@@ -41,8 +86,14 @@ func (s *suspect) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	if len(r.Limits) == 0 && s.is("wants limits") {
 		return limiter.Decision{}, errors.New("no limits")
 	}
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return limiter.Decision{}, err
+	}
 	defer s.mu.Unlock()
+	return s.acquire(r), nil
+}
+
+func (s *suspect) acquire(r limiter.Request) limiter.Decision {
 	r = s.misread(r)
 	d := s.decide(r)
 	if s.is("blocks") && !d.Granted {
@@ -67,7 +118,85 @@ func (s *suspect) Acquire(_ context.Context, r limiter.Request) (limiter.Decisio
 	if r.Hold == 0 || !hasPlaces(r) && !hasCosts(r) && !s.is("permits for nothing") {
 		d.Permit = ""
 	}
-	return d, nil
+	return d
+}
+
+func (s *suspect) AcquireBatch(_ context.Context, rs []limiter.Request) ([]limiter.Decision, error) {
+	if err := limiter.ValidateAll(rs); err != nil && !s.is("takes impossible requests") && !s.is("batch counts before it fails") {
+		return nil, err
+	}
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	ds := make([]limiter.Decision, len(rs))
+	refused := map[string]limiter.Decision{}
+	for i, r := range rs {
+		if err := r.Validate(); err != nil && s.is("batch counts before it fails") {
+			return nil, err
+		}
+		if s.is("throttles a batch by its first key") {
+			r.Key = rs[0].Key
+		}
+		who := r.Key
+		if s.is("a batch stops for everybody") {
+			who = ""
+		}
+		if d, ok := refused[who]; ok && !s.is("a batch goes on") {
+			ds[i] = d
+			continue
+		}
+		if s.is("batches are judged at once") {
+			ds[i] = s.decide(r)
+			defer s.count(&ds[i], r)
+		} else {
+			ds[i] = s.acquire(r)
+		}
+		if !ds[i].Granted {
+			refused[who] = ds[i]
+		} else if s.is("a batch has one permit") {
+			ds[i].Permit = ds[0].Permit
+		}
+	}
+	if s.is("batches are answered backwards") {
+		slices.Reverse(ds)
+	}
+	return ds, nil
+}
+
+func (s *suspect) Get(_ context.Context, key string) ([]byte, error) {
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.blobs[s.spelled("hosts keep blobs apart", key)], nil
+}
+
+func (s *suspect) Update(_ context.Context, key string, f func([]byte) []byte) error {
+	if err := s.lock(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if s.is("a blob ends its namesake's throttle") {
+		delete(s.o.closed, key)
+	}
+	key = s.spelled("hosts keep blobs apart", key)
+	old := s.blobs[key]
+	if s.is("loses updates") {
+		s.mu.Unlock()
+		time.Sleep(1)
+		s.mu.Lock()
+	}
+	s.blobs[key] = f(old)
+	return nil
+}
+
+// spelled is what a host calls a key.
+func (s *suspect) spelled(fault, key string) string {
+	if s.guest && s.is(fault) {
+		key += " of a guest"
+	}
+	return key
 }
 
 func hasPlaces(r limiter.Request) bool {
@@ -143,7 +272,7 @@ func (s *suspect) decide(r limiter.Request) limiter.Decision {
 		switch {
 		case s.is("early retryAt") && cause == limiter.Rate:
 			at = now.Add(max(1, at.Sub(now)/2))
-		case s.is("late retryAt"):
+		case s.is("late retryAt"), s.guest && s.is("hosts disagree"):
 			at = at.Add(time.Millisecond)
 		}
 		for i := range d.Refused {
@@ -165,7 +294,7 @@ func (s *suspect) decide(r limiter.Request) limiter.Decision {
 		}
 	}
 	for key, until := range s.o.closed {
-		if until.After(now) && (key == r.Key || s.is("throttles everybody")) && !(s.is("throttles a bucket") && len(r.Limits) == 0) {
+		if until.After(now) && (key == s.spelled("hosts throttle apart", r.Key) || s.is("throttles everybody")) && !(s.is("throttles a bucket") && len(r.Limits) == 0) {
 			refuse(key, until, limiter.Throttle)
 		}
 	}
@@ -307,7 +436,9 @@ func (s *suspect) count(d *limiter.Decision, r limiter.Request) {
 }
 
 func (s *suspect) Release(_ context.Context, permit string) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	known := -1
 	for i, h := range s.o.held {
@@ -334,8 +465,11 @@ func (s *suspect) Release(_ context.Context, permit string) error {
 }
 
 func (s *suspect) Throttle(_ context.Context, key string, until time.Time) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
+	key = s.spelled("hosts throttle apart", key)
 	now := time.Now()
 	if s.is("throttle without end wraps") && until.Sub(now) > 1<<62 {
 		return nil
@@ -359,7 +493,9 @@ func (s *suspect) Throttle(_ context.Context, key string, until time.Time) error
 }
 
 func (s *suspect) Renew(_ context.Context, permits []string, hold time.Duration) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	now := time.Now()
 	if s.is("does not renew") {
@@ -380,7 +516,9 @@ func (s *suspect) Renew(_ context.Context, permits []string, hold time.Duration)
 }
 
 func (s *suspect) Settle(_ context.Context, permit string, costs []limiter.Cost) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, c := range costs {
@@ -433,7 +571,9 @@ func (s *suspect) Settle(_ context.Context, permit string, costs []limiter.Cost)
 }
 
 func (s *suspect) Open(_ context.Context, key string) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	switch {
 	case s.is("opens nothing"):
@@ -454,7 +594,9 @@ func (s *suspect) Peek(_ context.Context, key string, limits []limiter.Limit) (l
 	if err := (limiter.Request{Limits: limits, Hold: 1}).Validate(); err != nil {
 		return limiter.View{}, err
 	}
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return limiter.View{}, err
+	}
 	defer s.mu.Unlock()
 	now := time.Now()
 	v := limiter.View{Now: now, Usage: make([]limiter.Usage, len(limits))}
@@ -483,7 +625,9 @@ func (s *suspect) Peek(_ context.Context, key string, limits []limiter.Limit) (l
 }
 
 func (s *suspect) Seed(_ context.Context, limits []limiter.Limit, at time.Time) error {
-	s.mu.Lock()
+	if err := s.lock(); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	now := time.Now()
 	switch {

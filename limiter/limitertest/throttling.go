@@ -31,11 +31,19 @@ var throttling = []Case{
 
 // throttle closes a caller's key for some units.
 func (s *Subject) throttle(caller string, units float64) (until time.Time, err error) {
-	until = time.Now().Add(s.Units(units))
+	until, _, err = s.throttleWithin(caller, units)
+	return until, err
+}
+
+// throttleWithin says as well until when it may be closed at most: it was under
+// way for so long.
+func (s *Subject) throttleWithin(caller string, units float64) (least, most time.Time, err error) {
+	start := time.Now()
+	until := start.Add(s.Units(units))
 	if err := s.Throttle(context.Background(), s.Key(caller), until); err != nil {
-		return until, fmt.Errorf("throttle: %w", err)
+		return until, until, fmt.Errorf("throttle: %w", err)
 	}
-	return until, nil
+	return until, until.Add(time.Since(start)), nil
 }
 
 func checkThrottle(s *Subject) error {

@@ -160,15 +160,16 @@ func checkSeed(s *Subject) error {
 			return fmt.Errorf("seed: %w", err)
 		}
 	}
+	late := time.Since(now) // what was told later seems to be younger
 	if _, err := s.Granted("the third of three, since one is too old", s.By("c", hour)); err != nil {
 		return err
 	}
 	at := now.Add(s.Units(30))
-	if err := s.opensAt("a fourth", s.By("c", hour), limiter.Rate, at, at); err != nil {
+	if err := s.opensAt("a fourth", s.By("c", hour), limiter.Rate, at, at.Add(late)); err != nil {
 		return err
 	}
 	at = now.Add(s.Units(15))
-	if err := s.opensAt("the shorter window", s.By("c", minute), limiter.Rate, at, at); err != nil {
+	if err := s.opensAt("the shorter window", s.By("c", minute), limiter.Rate, at, at.Add(late)); err != nil {
 		return err
 	}
 	// A cost of its own, and an instant to come.
@@ -194,7 +195,7 @@ func checkRestart(s *Subject) error {
 	if _, err := s.Granted("a place", places); err != nil {
 		return err
 	}
-	until, err := s.throttle("closed", 50)
+	least, most, err := s.throttleWithin("closed", 50)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func checkRestart(s *Subject) error {
 		if err := s.opensAt("the window", window, limiter.Rate, start.Add(s.Units(60)), granted.Add(s.Units(60))); err != nil {
 			return err
 		}
-		if err := s.opensAt("the throttle", s.By("closed"), limiter.Throttle, until, until); err != nil {
+		if err := s.opensAt("the throttle", s.By("closed"), limiter.Throttle, least, most); err != nil {
 			return err
 		}
 		if _, err := s.Refused("the place", places, limiter.Concurrent); err != nil {

@@ -12,7 +12,7 @@ var windows = []Case{
 		"room comes back when the oldest call leaves the window", checkOldest},
 	{"room opens at retryAt", []string{"CC-06", "L-47", "L-72", "L-74"},
 		"who asks at the instant named is served, and nobody before it", checkOpens},
-	{"burst then steady", []string{"CC-07", "L-46", "L-49"},
+	{"burst then steady", []string{"CC-07", "L-46", "L-49", "L-117"},
 		"a bucket refilled evenly lets through twice the count in one span", checkSteady},
 	{"around a boundary", []string{"CC-07", "L-46", "L-47"},
 		"windows roll: there is no instant at which a new one begins", checkBoundary},

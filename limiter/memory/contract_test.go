@@ -5,15 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paceline-proxy/paceline/internal/promises"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/limitertest"
 	"github.com/paceline-proxy/paceline/limiter/memory"
 )
 
+// L-113, L-115: the limiter that is there without any choice, in virtual time and
+// in real time (L-118).
 func TestContractInBubble(t *testing.T) {
 	limitertest.Run(t, limitertest.Harness{
-		Open:   func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
-		Bubble: true,
+		Open:    func(*testing.T) limiter.Limiter { return new(memory.Limiter) }, // the zero value is usable
+		Bubble:  true,
+		Outcome: promises.Of(t, "memory"),
 	})
 }
 
@@ -21,8 +25,9 @@ func TestContractInRealTime(t *testing.T) {
 	// One for all cases, as a process has one.
 	l := memory.New()
 	limitertest.Run(t, limitertest.Harness{
-		Open: func(*testing.T) limiter.Limiter { return l },
-		Unit: 20 * time.Millisecond,
+		Open:    func(*testing.T) limiter.Limiter { return l },
+		Unit:    20 * time.Millisecond,
+		Outcome: promises.Of(t, "memory"),
 	})
 }
 
@@ -57,10 +62,11 @@ func TestContractWithJournal(t *testing.T) {
 	j := journaled{paths: map[limiter.Limiter]string{}}
 	open := func(t *testing.T) limiter.Limiter { return j.open(t, filepath.Join(t.TempDir(), "journal")) }
 	t.Run("bubble", func(t *testing.T) {
-		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true})
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Bubble: true, Outcome: promises.Of(t, "memory with journal")})
 	})
 	t.Run("real", func(t *testing.T) {
 		// An instant of another process is known to the clocks' readings.
-		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond})
+		limitertest.Run(t, limitertest.Harness{Open: open, Reopen: j.reopen, Unit: 20 * time.Millisecond, Tolerance: time.Millisecond,
+			Outcome: promises.Of(t, "memory with journal")})
 	})
 }

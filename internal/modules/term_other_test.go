@@ -1,0 +1,5 @@
+//go:build !unix
+
+package modules_test
+
+func ignoreTerm() {}
