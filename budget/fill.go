@@ -123,11 +123,34 @@ func (r Reading) rolls() time.Duration {
 	if k := r.Recovery.Kind; k == dialect.StepAt || k == dialect.Continuous || r.Limit == nil || r.Fill.Steps || r.Fill.even() || r.Fill.High == 0 {
 		return 0
 	}
-	return cmp.Or(Window(r.Snapshot), r.Fill.Longest) + rollSlack
+	window := cmp.Or(Window(r.Snapshot), r.Fill.Longest)
+	return window + window/rollSlack
 }
 
-// rollSlack lengthens windows that roll.
-const rollSlack = time.Second
+// rollSlack is the part of a window that rolls by which it is lengthened.
+const rollSlack = 50
+
+// A shape is how a bucket is taken to fill.
+type shape int
+
+const (
+	unknown shape = iota
+	steps
+	evenly
+	rolling
+)
+
+func (r Reading) shape() shape {
+	switch {
+	case r.rolls() > 0:
+		return rolling
+	case r.PerSecond() > 0:
+		return evenly
+	case !r.stepsAt().IsZero():
+		return steps
+	}
+	return unknown
+}
 
 // stepsAt is the instant at which a bucket is full at once, zero where it is
 // not one that steps.

@@ -107,7 +107,8 @@ func (r Reading) replay(starts *Starts, as, now time.Time, standing bool) replay
 	p := replay{Reading: r, starts: starts, level: float64(*r.Remaining), at: as, rate: r.PerSecond(), step: r.stepsAt(), rolls: r.rolls()}
 	if p.rolls > 0 {
 		p.rate = 0
-		p.expired = starts.since(as.Add(-p.rolls))
+		// What may have come back already does not do so again.
+		p.expired = starts.since(as.Add(-p.rolls * rollSlack / (rollSlack + 1)))
 		others := r.most() - p.level
 		for _, s := range p.expired {
 			if starts.at(s).After(as) {

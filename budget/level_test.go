@@ -166,3 +166,36 @@ func TestRoundingWidensTheFloor(t *testing.T) {
 		t.Errorf("%+v, want a floor of 1500 and more", levels)
 	}
 }
+
+// What is started about when a window turns is on either side of it: it is no
+// drop that it was taken for the other.
+func TestTurningIsNoDrop(t *testing.T) {
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	step := func(d time.Duration) dialect.Recovery { return dialect.Recovery{Kind: dialect.StepAt, At: at(d)} }
+	for name, tt := range map[string]struct {
+		burst     time.Duration // when twenty start
+		remaining int64         // at 70 s, after these and one more
+		floor     float64
+	}{
+		"just before":        {59500 * time.Millisecond, 39, 0},
+		"just after":         {60500 * time.Millisecond, 39, 0},
+		"others took thirty": {60500 * time.Millisecond, 9, 8}, // what is certain of them, and its own
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s budget.State
+			var starts budget.Starts
+			answer(&s, &starts, at(45*sec), told(dialect.Requests, 60, 6, step(60*sec)))
+			answer(&s, &starts, at(50*sec), told(dialect.Requests, 60, 5, step(60*sec)))
+			for range 20 {
+				starts.Add(at(tt.burst), time.Hour, budget.Charge{})
+			}
+			// This one is under way while the window turns.
+			sent := starts.Add(at(59*sec), time.Hour, budget.Charge{})
+			s.Observe(&starts, budget.Observation{Sent: sent, Head: at(62 * sec), Admitted: true, Buckets: []dialect.Snapshot{told(dialect.Requests, 60, 39, step(120*sec))}})
+			answer(&s, &starts, at(70*sec), told(dialect.Requests, 60, tt.remaining, step(120*sec)))
+			if l := projected(t, &s, &starts, at(71*sec)); l.Floor != tt.floor {
+				t.Errorf("a floor of %v, want %v", l.Floor, tt.floor)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -69,8 +70,12 @@ func (s *State) Observe(starts *Starts, o Observation) (took Charge) {
 		}
 		r.Late = old.Late
 		r.Recovery.At = r.recovers()
-		old.Fill = old.Fill.after(r, told, o.Admitted)
-		r.Fill = old.Fill
+		fill := old.Fill.after(r, told, o.Admitted)
+		shape := old.shape()
+		r.Fill = fill
+		if old.Fill = fill; old.shape() != shape {
+			old.Drops, old.Base = nil, nil // what was expected was wrong
+		}
 		r.Drops, r.Base = old.Drops, old.Base
 		if r.stands(*old) {
 			if !o.Admitted && old.surprised(starts, r) {
@@ -168,23 +173,37 @@ func (r *Reading) noteDrop(drop float64) {
 }
 
 // drop notes how much less a reading has found than one of a while ago led to
-// expect. One that finds more is none. What was on its way when either was made
-// explains nothing.
+// expect. One that finds more is none. What was on its way when either was made,
+// or when the window turned, explains nothing.
 func (r *Reading) drop(starts *Starts) {
 	at, base := r.asOf(), *r
 	base.Drops, base.Base = nil, nil
 	old := r.Base
 	switch {
-	case r.Remaining == nil:
+	case r.Remaining == nil || r.astride():
 	case old == nil || !old.lasts(at):
 		r.Base = &base
 	case at.Sub(old.asOf()) >= apart:
 		now := *old
 		now.Fill = r.Fill
 		unsure := starts.Within(transit, old.asOf()) + starts.Within(transit, at.Add(transit))
+		if step := now.stepsAt(); step.After(old.asOf()) && step.Before(at) {
+			unsure += starts.Within(2*transit, step.Add(transit))
+		}
 		r.noteDrop(now.between(starts, now.asOf(), at) - float64(*r.Remaining) - float64(unsure))
 		r.Base = &base
 	}
+}
+
+// astride reports whether the window turned while the request was under way:
+// nobody knows on which side it was counted.
+func (r Reading) astride() bool {
+	step, window := r.stepsAt(), cmp.Or(Window(r.Snapshot), r.Fill.Longest)
+	if step.IsZero() || window == 0 {
+		return false
+	}
+	began := step.Add(-window)
+	return r.Sent.Before(began.Add(rounding)) && r.Head.After(began.Add(-rounding))
 }
 
 // largestDrop is the largest that is remembered at an instant.

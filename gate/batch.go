@@ -28,7 +28,8 @@ func (g *Gate) askTogether(l *line, head asked, seen view) answer {
 	}
 	batch, requests := []asked{head}, []limiter.Request{first}
 	a := seen.activity
-	for _, f := range g.followers(l, head.w) {
+	followers := g.followers(l, head.w)
+	for _, f := range followers {
 		a.InFlight, a.Waiting, a.Ahead = a.InFlight+1, a.Waiting-1, a.Ahead+1
 		if batch[len(batch)-1].w.ask.Priority != Background {
 			a.Foreground = time.Now()
@@ -40,7 +41,8 @@ func (g *Gate) askTogether(l *line, head asked, seen view) answer {
 		}
 		batch, requests = append(batch, next), append(requests, next.w.request(next.plan))
 	}
-	g.carrier.take(load{requests, func(ds []limiter.Decision, err error) { g.arrived(l, batch, ds, err) }})
+	cut := len(batch) <= len(followers)
+	g.carrier.take(load{requests, func(ds []limiter.Decision, err error) { g.arrived(l, batch, cut, ds, err) }})
 	return answer{}
 }
 
@@ -103,8 +105,9 @@ func (g *Gate) planned(w *waiter, a policy.Activity) (asked, bool) {
 }
 
 // arrived hands out the answers to those who were asked for together: the grants
-// up to the first refusal, which is what the line meets.
-func (g *Gate) arrived(l *line, batch []asked, ds []limiter.Decision, err error) {
+// up to the first refusal, which is what the line meets. cut is whether more
+// would have been asked for, had their plans let them.
+func (g *Gate) arrived(l *line, batch []asked, cut bool, ds []limiter.Decision, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -117,7 +120,7 @@ func (g *Gate) arrived(l *line, batch []asked, ds []limiter.Decision, err error)
 		case ds[i].Granted:
 			grant := g.grant(&w.ask, a.plan, ds[i].Permit, now)
 			if w.out || refused >= 0 {
-				g.inBackground(func() { g.free(grant) })
+				g.giveUp(grant)
 				continue
 			}
 			g.begin(l, w, grant)
@@ -139,11 +142,13 @@ func (g *Gate) arrived(l *line, batch []asked, ds []limiter.Decision, err error)
 			}
 			f.w.tell(answer{came: true, next: b.until, err: err})
 		}
+	case cut:
+		l.most = len(batch) + 1
 	case len(batch) == l.most:
 		l.most = min(2*l.most, mostTogether)
 	}
 	if l.beginning == 0 {
-		g.asked(l)
+		g.ready(l)
 	}
 }
 
@@ -157,21 +162,39 @@ func (w *waiter) tell(a answer) {
 	w.told <- &a
 }
 
-// acquire asks for one request, whatever stands in line.
-func (g *Gate) acquire(ctx context.Context, r limiter.Request) (d limiter.Decision, err error) {
+// acquire asks for one request, whatever stands in line. An answer that takes
+// long is not waited for, and what it grants is given back.
+func (g *Gate) acquire(ctx context.Context, a *Ask, plan policy.Plan, now time.Time) (grant Grant, granted bool) {
+	r := limiter.Request{Key: a.Key, Limits: plan.Limits, Hold: a.Hold}
 	if g.carrier == nil {
-		return g.limiter.Acquire(ctx, r)
+		d, err := g.limiter.Acquire(ctx, r)
+		return g.grant(a, plan, d.Permit, now), err == nil && d.Granted
 	}
-	if err := r.Validate(); err != nil {
-		return d, err
+	if r.Validate() != nil {
+		return grant, false
 	}
-	arrived := make(chan struct{})
-	g.carrier.take(load{[]limiter.Request{r}, func(ds []limiter.Decision, e error) {
-		if err = e; err == nil {
-			d = ds[0]
+	given := make(chan Grant) // closed where it is refused
+	left := make(chan struct{})
+	g.carrier.take(load{[]limiter.Request{r}, func(ds []limiter.Decision, err error) {
+		defer close(given)
+		if err != nil || !ds[0].Granted {
+			return
 		}
-		close(arrived)
+		grant := g.grant(a, plan, ds[0].Permit, now)
+		select {
+		case given <- grant:
+		case <-left:
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.giveUp(grant)
+		}
 	}})
-	<-arrived
-	return d, err
+	late := time.NewTimer(overdue)
+	defer late.Stop()
+	select {
+	case grant, granted = <-given:
+	case <-late.C:
+		close(left)
+	}
+	return grant, granted
 }

@@ -287,12 +287,23 @@ func TestLinesTravelTogether(t *testing.T) {
 		if took := time.Since(begin); took != trip {
 			t.Errorf("a lone ask took %v", took)
 		}
+		begin = time.Now()
 		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() { pass(t, g, ask(fmt.Sprint("k", i))) })
+		}
+		wg.Wait()
+		if want := []int{1, 1, 39}; !slices.Equal(s.asked, want) || time.Since(begin) != 2*trip {
+			t.Errorf("calls of %v requests, %v", s.asked, time.Since(begin))
+		}
+		// A full call has nothing to wait for.
+		s.asked, begin = nil, time.Now()
 		for i := range 100 {
 			wg.Go(func() { pass(t, g, ask(fmt.Sprint("k", i))) })
 		}
 		wg.Wait()
-		if want := []int{1, 1, 64, 35}; !slices.Equal(s.asked, want) || time.Since(begin) != 4*trip {
+		slices.Sort(s.asked)
+		if want := []int{1, 35, 64}; !slices.Equal(s.asked, want) || time.Since(begin) > 2*trip {
 			t.Errorf("calls of %v requests, %v", s.asked, time.Since(begin))
 		}
 	})
@@ -499,7 +510,7 @@ func TestNoPatience(t *testing.T) {
 				case err == nil:
 					passed++
 					g.Release(grant, true)
-				case ok && r.Reason == gate.Deadline && took <= 3*trip:
+				case ok && r.Reason == gate.Deadline && took < 100*time.Millisecond:
 					refused++
 				default:
 					t.Errorf("%v after %v", err, took)
@@ -514,3 +525,56 @@ func TestNoPatience(t *testing.T) {
 		wantIdle(t, g, "k")
 	})
 }
+
+// A request that is let through at once waits for a shared limiter for a moment
+// only, and what it is granted later is given back.
+func TestPassingASlowLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for trip, counted := range map[time.Duration]bool{trip: true, 5 * time.Second: false} {
+			s := newServer(trip)
+			g := gate.New(s)
+			begin := time.Now()
+			grant := g.Pass(t.Context(), ask("k", places("p", 1)))
+			if took := time.Since(begin); took > 100*time.Millisecond || (grant.Permit != "") != counted {
+				t.Errorf("a trip of %v: let through after %v with permit %q", trip, took, grant.Permit)
+			}
+			if a := g.Activity("k"); a.InFlight != 1 {
+				t.Errorf("%+v", a)
+			}
+			g.Release(grant, true)
+			rest(time.Minute)
+			s.wantNothingHeld(t)
+			wantIdle(t, g, "k")
+			if len(s.granted) != 1 {
+				t.Errorf("%d granted", len(s.granted))
+			}
+		}
+	})
+}
+
+// A limiter that says it can renew permits, and then cannot, is not relied on
+// for it any more.
+func TestUnsupportedRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(&fixed{newServer(trip)})
+		if !g.Renews() {
+			t.Error("it does not say that it can")
+		}
+		a := ask("k", places("p", 2))
+		a.Fault = func(err error) { t.Error(err) }
+		grant := enter(t, g, a)
+		g.Settle(grant, []limiter.Cost{{Key: "p", Cost: 1}}, false)
+		rest(30 * time.Second)
+		if g.Renews() {
+			t.Error("it says still that it can")
+		}
+		g.Release(grant, true)
+		rest(time.Second)
+	})
+}
+
+// fixed stands for a server that can neither renew nor settle.
+type fixed struct{ *server }
+
+func (fixed) Renew(context.Context, []string, time.Duration) error { return errors.ErrUnsupported }
+func (fixed) Settle(context.Context, string, []limiter.Cost) error { return errors.ErrUnsupported }

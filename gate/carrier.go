@@ -22,7 +22,8 @@ const (
 
 // A carrier takes requests to a limiter that answers several in one go, as
 // shared ones do in one round trip. A lone load goes at once; those that meet
-// while a call is under way travel together in the next.
+// while a call is under way travel together in the next, which goes when that
+// has come back or there is no room in it for more.
 type carrier struct {
 	limiter limiter.Batcher
 
@@ -47,8 +48,9 @@ func (c *carrier) take(l load) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, l)
+	_, full := c.together()
 	switch {
-	case c.under == nil:
+	case c.under == nil || full:
 		c.depart()
 	case c.alarm == nil:
 		c.alarm = time.AfterFunc(overdue, func() { c.next(nil) })
@@ -73,11 +75,7 @@ func (c *carrier) depart() {
 		c.alarm.Stop()
 		c.alarm = nil
 	}
-	n, requests := 0, 0
-	for n < len(c.waiting) && (n == 0 || requests+len(c.waiting[n].requests) <= mostTogether) {
-		requests += len(c.waiting[n].requests)
-		n++
-	}
+	n, _ := c.together()
 	if n == 0 {
 		return
 	}
@@ -86,6 +84,19 @@ func (c *carrier) depart() {
 		c.alarm = time.AfterFunc(overdue, func() { c.next(nil) })
 	}
 	go c.carry(c.under)
+}
+
+// together is how many of those who wait go together, and whether that leaves no
+// room for more. The lock is held.
+func (c *carrier) together() (n int, full bool) {
+	requests := 0
+	for _, l := range c.waiting {
+		if requests += len(l.requests); n > 0 && requests > mostTogether {
+			return n, true
+		}
+		n++
+	}
+	return n, requests >= mostTogether
 }
 
 // carry makes a call, lets the next one go, and hands out the answers.

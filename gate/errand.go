@@ -43,6 +43,13 @@ func (g *Gate) dispatch(grant Grant) {
 	}
 }
 
+// giveUp has a grant released that nobody has begun. The lock is held.
+func (g *Gate) giveUp(grant Grant) {
+	if grant.Permit != "" {
+		g.inBackground(func() { g.free(grant) })
+	}
+}
+
 // inBackground does something that Flush waits for. The lock is held.
 func (g *Gate) inBackground(do func()) {
 	g.errands++

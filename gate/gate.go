@@ -242,9 +242,8 @@ func (g *Gate) Pass(ctx context.Context, a Ask) Grant {
 	activity := l.activity()
 	g.mu.Unlock()
 	activity.Background = a.Priority == Background
-	plan := a.Plan(now, activity)
-	if d, err := g.acquire(ctx, limiter.Request{Key: a.Key, Limits: plan.Limits, Hold: a.Hold}); err == nil && d.Granted {
-		grant = g.grant(&a, plan, d.Permit, now)
+	if held, granted := g.acquire(ctx, &a, a.Plan(now, activity), now); granted {
+		grant = held
 		g.mu.Lock()
 		g.keep(grant)
 		g.mu.Unlock()
@@ -313,7 +312,7 @@ func (g *Gate) giveBack(grant Grant, now time.Time) {
 	var woken []*line
 	for _, l := range g.lines {
 		if l.asking {
-			l.missed = append(l.missed, grant.holds...)
+			l.miss(grant.holds)
 		}
 		if l.lacks(grant.holds) && l.head(now) != nil {
 			woken = append(woken, l)

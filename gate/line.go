@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -212,7 +213,7 @@ func (g *Gate) beginAsk(l *line, w *waiter) (turn bool, seen view) {
 func (g *Gate) endAsk(l *line) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.asked(l)
+	g.ready(l)
 }
 
 // begun is told of a waiter that was let through and has begun.
@@ -220,13 +221,13 @@ func (g *Gate) begun(l *line) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if l.beginning--; l.beginning == 0 {
-		g.asked(l)
+		g.ready(l)
 	}
 }
 
-// asked lets others ask: those that have joined in front, those behind who was
+// ready lets others ask: those that have joined in front, those behind who was
 // let through, and the lines woken after this one. The lock is held.
-func (g *Gate) asked(l *line) {
+func (g *Gate) ready(l *line) {
 	now := time.Now()
 	l.asking = false
 	l.refresh(now)
@@ -371,6 +372,15 @@ func wakeInTurn(lines []*line, now time.Time) {
 			l.then = append(l.then, lines[i+1:]...)
 			w.look()
 			return
+		}
+	}
+}
+
+// miss notes what is given back while the line asks.
+func (l *line) miss(holds []string) {
+	for _, key := range holds {
+		if !slices.Contains(l.missed, key) {
+			l.missed = append(l.missed, key)
 		}
 	}
 }

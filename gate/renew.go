@@ -30,14 +30,13 @@ type held struct {
 
 // keep has a grant's permit renewed until it is forgotten. The lock is held.
 func (g *Gate) keep(grant Grant) {
-	renewer, ok := g.limiter.(limiter.Renewer)
-	if !ok || grant.Permit == "" || grant.hold <= 0 {
+	if !g.Renews() || grant.Permit == "" || grant.hold <= 0 {
 		return
 	}
 	r := g.renewals[grant.hold]
 	if r == nil {
 		r = &renewal{hold: grant.hold, permits: make(map[string]held)}
-		r.timer = time.AfterFunc(r.hold/3, func() { g.renew(renewer, r) })
+		r.timer = time.AfterFunc(r.hold/3, func() { g.renew(r) })
 		g.renewals[grant.hold] = r
 	} else if len(r.permits) == 0 {
 		r.timer.Reset(r.hold / 3)
@@ -52,6 +51,7 @@ func (g *Gate) forget(grant Grant) {
 		delete(r.permits, grant.Permit)
 		if len(r.permits) == 0 {
 			r.timer.Stop()
+			r.fault = nil
 		}
 	}
 	if delete(g.lost, grant.Permit); len(g.lost) == 0 {
@@ -61,7 +61,7 @@ func (g *Gate) forget(grant Grant) {
 
 // renew has the permits last for another hold, and arranges for the next time:
 // there are three in one hold, and more where they fail.
-func (g *Gate) renew(renewer limiter.Renewer, r *renewal) {
+func (g *Gate) renew(r *renewal) {
 	g.mu.Lock()
 	at, permits := time.Now(), slices.Collect(maps.Keys(r.permits))
 	g.mu.Unlock()
@@ -69,21 +69,23 @@ func (g *Gate) renew(renewer limiter.Renewer, r *renewal) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(longestCall, r.hold/3))
-	err := renewer.Renew(ctx, permits, r.hold)
+	err := g.limiter.(limiter.Renewer).Renew(ctx, permits, r.hold)
 	cancel()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	next := g.lose(r, time.Now())
-	switch {
-	case err == nil:
-		r.renewed, next = at, r.hold/3
-	case errors.Is(err, errors.ErrUnsupported):
+	if errors.Is(err, errors.ErrUnsupported) {
 		g.fixed.Store(true)
-	case !r.failing && r.fault != nil:
-		r.fault(fmt.Errorf("renewing permits: %w", err))
 	}
-	if r.failing = err != nil; len(r.permits) > 0 {
+	g.mu.Lock()
+	fault, said := r.fault, r.failing
+	next := g.lose(r, time.Now())
+	if r.failing = err != nil; !r.failing {
+		r.renewed, next = at, r.hold/3
+	}
+	if len(r.permits) > 0 {
 		r.timer.Reset(next)
+	}
+	g.mu.Unlock()
+	if err != nil && !said && !g.fixed.Load() && fault != nil {
+		fault(fmt.Errorf("renewing permits: %w", err))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/postgres"
 	"github.com/paceline-proxy/paceline/limiter/slothttp"
+	"github.com/paceline-proxy/paceline/stub"
 )
 
 // A served limiter runs in this process, until it is stopped.
@@ -288,6 +289,40 @@ func (b *box) own(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// L-01, L-03, L-22, L-23, L-27: a proxy counts in its own memory unless its
+// configuration names a module; two whose modules count in one place share it,
+// and what the first was granted the second has to wait for.
+func TestModuleOfAProxy(t *testing.T) {
+	upstream, _ := provider(t, stub.Config{})
+	counts := filepath.Join(t.TempDir(), "counts.db")
+	var proxies []*proc
+	for _, slot := range []string{"limiter: {url: module:own}\n", "limiter: {url: module:own}\n", ""} {
+		b := newBox(t)
+		dir := b.own(t)
+		if err := os.WriteFile(filepath.Join(dir, "settings.yaml"), []byte("url: sqlite:"+counts+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.configure(upstream, slot+"providers: {st: {baseURL: STUB, limits: {maxPerMinute: 1, pacing: burst}}}\n")
+		p := b.serve("--port", "0")
+		proxies = append(proxies, p)
+		var status struct{ Limiter struct{ URL, State string } }
+		get(t, p.URL()+"/stats", &status)
+		want := "module:own"
+		if slot == "" {
+			want = "memory"
+		}
+		if status.Limiter.URL != want || status.Limiter.State != "ok" {
+			t.Errorf("the limiter is %+v, want %s\n%s", status.Limiter, want, p.said)
+		}
+	}
+	for i, want := range []int{200, 429, 200} {
+		status, _, answer, err := chat(t.Context(), proxies[i].URL()+"/st", prompt(1), "X-Paceline-Max-Wait", "1s")
+		if status != want || err != nil {
+			t.Errorf("proxy %d answers %d %s, %v, want %d\n%s", i+1, status, answer, err, want, proxies[i].said)
+		}
+	}
 }
 
 // A limiter that is told to stop has nobody run on, and a module that is killed

@@ -22,7 +22,7 @@ func folder(t *testing.T, name, manifest string) string {
 	return dir
 }
 
-// L-14 to L-19: what a manifest says.
+// L-14, L-15, L-16, L-17, L-18, L-19: what a manifest says.
 func TestModule(t *testing.T) {
 	for _, c := range []struct{ manifest, want string }{
 		{"name: m\nkind: core\nslot: limiter\ncommand: [node, server.js]\n", `{m core limiter [node server.js]  []}`},

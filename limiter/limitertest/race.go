@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,11 +32,14 @@ type RaceHarness struct {
 	Open func(t *testing.T, store string) limiter.Limiter
 	// Processes is how many there are. 0 is 3.
 	Processes int
-	// For is how long they ask. 0 is 2 seconds.
+	// For is how long they ask. 0 is 2 seconds. Where the machine is so busy that
+	// none has been refused by then, they go on for up to five times as long.
 	For time.Duration
-	// Tolerance is by how much the limiter rounds its instants, and by how much
-	// later than exact it may make room.
+	// Tolerance is by how much the limiter rounds its instants.
 	Tolerance time.Duration
+	// Late is by which part of a window's span it may make room later than exact,
+	// once more is in the window than it keeps one by one.
+	Late float64
 }
 
 // Race lets several processes of the operating system ask one limiter at once
@@ -90,6 +94,7 @@ func contests(run string) []contest {
 	short := limiter.Limit{Key: run + "a", Calls: 15, Per: 150 * time.Millisecond}
 	b := limiter.Limit{Key: run + "b", Calls: 30, Per: 300 * time.Millisecond}
 	tokens := limiter.Limit{Key: run + "tokens", Calls: 5000, Per: 400 * time.Millisecond, Cost: 450}
+	many := limiter.Limit{Key: run + "many", Calls: 90, Per: 900 * time.Millisecond}
 	places := limiter.Limit{Key: run + "places", Concurrent: 3}
 	return []contest{
 		{limits: []limiter.Limit{a, short}},
@@ -99,6 +104,8 @@ func contests(run string) []contest {
 		{limits: []limiter.Limit{places}},
 		{limits: []limiter.Limit{b}, batch: 6},
 		{limits: []limiter.Limit{tokens}},
+		{limits: []limiter.Limit{many}},
+		{limits: []limiter.Limit{many}},
 	}
 }
 
@@ -119,7 +126,7 @@ func (h RaceHarness) race(t *testing.T) error {
 	}
 	store, dir := h.Store(t), t.TempDir()
 	name := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
-	ctx, cancel := context.WithTimeout(t.Context(), h.For+time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*h.For+time.Minute)
 	defer cancel()
 	processes := make([]process, h.Processes)
 	for i := range processes {
@@ -148,7 +155,7 @@ func (h RaceHarness) race(t *testing.T) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return judgeRace(answers, contests(""), h.Tolerance)
+	return judge{contests: contests(""), tolerance: h.Tolerance, late: h.Late}.race(answers)
 }
 
 // A process is one of those that race, as the test sees it.
@@ -205,11 +212,11 @@ func (h RaceHarness) contend(t *testing.T, result string) {
 	io.Copy(io.Discard, os.Stdin)
 
 	c := contender{Limiter: l, t: t, contests: contests(filepath.Dir(result) + "/")}
-	end := time.Now().Add(h.For)
+	begun := time.Now()
 	var asking sync.WaitGroup
 	for range 4 {
 		asking.Go(func() {
-			for time.Now().Before(end) && t.Context().Err() == nil {
+			for time.Since(begun) < h.For || time.Since(begun) < 5*h.For && !c.refused.Load() {
 				if err := c.ask(rand.IntN(len(c.contests))); err != nil {
 					t.Error(err)
 					return
@@ -235,6 +242,7 @@ type contender struct {
 	t        *testing.T
 	contests []contest
 	working  sync.WaitGroup
+	refused  atomic.Bool
 
 	mu       sync.Mutex
 	answers  []answer
@@ -268,6 +276,7 @@ func (c *contender) ask(i int) error {
 			c.latest = d.Now
 		}
 		if !d.Granted {
+			c.refused.Store(true)
 			break // those after it were not judged
 		}
 		if asked.work > 0 {
@@ -297,10 +306,17 @@ func (c *contender) release(n int, permit string) {
 	}
 }
 
-// judgeRace says how the answers break the contests' limits, or give less than
-// they allow.
-func judgeRace(processes [][]answer, contests []contest, tolerance time.Duration) error {
-	j := judge{contests: contests, tolerance: tolerance}
+// A judge knows what the contests allow.
+type judge struct {
+	contests  []contest
+	tolerance time.Duration
+	late      float64
+	grants    []answer // in order
+}
+
+// race says how the answers of processes break the contests' limits, or give less
+// than they allow.
+func (j judge) race(processes [][]answer) error {
 	var refusals []answer
 	for i, answers := range processes {
 		n := len(j.grants)
@@ -320,7 +336,7 @@ func judgeRace(processes [][]answer, contests []contest, tolerance time.Duration
 	}
 	slices.SortStableFunc(j.grants, func(a, b answer) int { return a.At.Compare(b.At) })
 	judged := map[limiter.Limit]bool{}
-	for _, c := range contests {
+	for _, c := range j.contests {
 		for _, l := range c.limits {
 			if !judged[l] {
 				judged[l] = true
@@ -331,17 +347,11 @@ func judgeRace(processes [][]answer, contests []contest, tolerance time.Duration
 		}
 	}
 	for _, r := range refusals {
-		if c := contests[r.Contest]; !slices.ContainsFunc(c.limits, func(l limiter.Limit) bool { return j.full(l, c, r.At) }) {
+		if c := j.contests[r.Contest]; !slices.ContainsFunc(c.limits, func(l limiter.Limit) bool { return j.full(l, c, r.At) }) {
 			return fmt.Errorf("refused at %v, though there was room in all of %+v", r.At, c.limits)
 		}
 	}
 	return nil
-}
-
-type judge struct {
-	contests  []contest
-	grants    []answer // in order
-	tolerance time.Duration
 }
 
 // costIn is what a contest's calls count in a limit: in its window, or places.
@@ -379,7 +389,7 @@ func (j judge) full(l limiter.Limit, c contest, at time.Time) bool {
 	for _, g := range j.grants {
 		end := g.Free
 		if l.Concurrent == 0 {
-			end = g.At.Add(l.Per)
+			end = g.At.Add(l.Per + time.Duration(j.late*float64(l.Per)))
 		}
 		if !g.At.Add(-j.tolerance).After(at) && end.Add(j.tolerance).After(at) {
 			used += j.contests[g.Contest].costIn(l)

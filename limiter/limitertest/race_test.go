@@ -79,7 +79,7 @@ func TestRaceFindsFaults(t *testing.T) {
 		{"slow", slow{newSuspect("")}, "there was room"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := RaceHarness{Processes: 2, For: 1200 * time.Millisecond,
+			h := RaceHarness{Processes: 2, For: time.Second,
 				Store: func(t *testing.T) string { return serve(t, c.store) },
 				Open: func(t *testing.T, store string) limiter.Limiter {
 					if c.store == nil {

@@ -96,6 +96,7 @@ func keeps(t *testing.T, server string, o postgres.Options, outcome func(limiter
 	l := open(t, server, o)
 	limitertest.Run(t, limitertest.Harness{
 		Open:      func(*testing.T) limiter.Limiter { return l },
+		Unit:      60 * time.Millisecond,
 		Tolerance: tolerance,
 		Outcome:   outcome,
 		Host:      func(t *testing.T, _ limiter.Limiter) limiter.Limiter { return open(t, server, o) },
@@ -110,56 +111,44 @@ func keeps(t *testing.T, server string, o postgres.Options, outcome func(limiter
 	})
 }
 
-// L-112, L-116, L-27, L-28, CC-26: the same cases as any limiter's. CC-27, CC-28: opened twice, closed
-// and opened again.
+// L-112, L-116, L-27, L-28, CC-26: the same cases as any limiter's. CC-27, CC-28:
+// opened twice, closed and opened again. Nothing runs beside it, since the cases
+// are in real time.
 func TestContract(t *testing.T) {
-	t.Parallel()
 	server := servertest.Postgres(t)
 	keeps(t, server, postgres.Options{Schema: schema(t, server)}, promises.Of(t, "postgres"))
 }
 
-// Whatever the defaults are, a call sees what those before it have committed.
-func TestContractIsolation(t *testing.T) {
-	t.Parallel()
-	for _, level := range []string{"repeatable read", "serializable"} {
-		t.Run(level, func(t *testing.T) {
-			t.Parallel()
-			server := servertest.Postgres(t)
-			keeps(t, with(t, server, "default_transaction_isolation", level), postgres.Options{Schema: schema(t, server)}, nil)
-		})
-	}
-}
-
-func TestContractDurable(t *testing.T) {
-	t.Parallel()
-	server := servertest.Postgres(t)
-	keeps(t, server, postgres.Options{Schema: schema(t, server), Durable: true}, nil)
-}
-
-// One server connection serves many clients, a transaction each.
-func TestContractPgBouncer(t *testing.T) {
-	t.Parallel()
-	pg := servertest.StartPostgres(t)
-	bouncer := servertest.StartPgBouncer(t, pg, "default_pool_size=3", "server_reset_query=")
+// One server connection serves many clients, a transaction each, and none by
+// default sees what was committed since it began.
+func TestContractThroughPgBouncer(t *testing.T) {
+	pg := servertest.StartPostgres(t, "default_transaction_isolation=serializable")
+	bouncer := servertest.StartPgBouncer(t, pg, "default_pool_size=3")
 	keeps(t, bouncer.URL, postgres.Options{}, nil)
 }
 
-// CC-25: several processes that ask at once, and behind a PgBouncer with fewer
-// connections than they have.
+// CC-25: several processes that ask at once, whatever the isolation is by default,
+// and behind a PgBouncer with fewer connections than they have.
 func TestRace(t *testing.T) {
-	race := func(t *testing.T, store func(*testing.T) string) {
-		limitertest.Race(t, limitertest.RaceHarness{
-			Store: store,
-			Open: func(t *testing.T, store string) limiter.Limiter {
-				return open(t, store, postgres.Options{Schema: "race"})
-			},
+	for name, store := range map[string]func(*testing.T) string{
+		"read committed": func(t *testing.T) string { return database(t) },
+		"repeatable read": func(t *testing.T) string {
+			return with(t, database(t), "default_transaction_isolation", "repeatable read")
+		},
+		"serializable": func(t *testing.T) string {
+			return with(t, database(t), "default_transaction_isolation", "serializable")
+		},
+		"through PgBouncer": func(t *testing.T) string {
+			return servertest.StartPgBouncer(t, servertest.StartPostgres(t), "default_pool_size=3").URL
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limitertest.Race(t, limitertest.RaceHarness{
+				Store: store,
+				Open: func(t *testing.T, store string) limiter.Limiter {
+					return open(t, store, postgres.Options{Schema: "race"})
+				},
+			})
 		})
 	}
-	t.Run("directly", func(t *testing.T) { race(t, func(t *testing.T) string { return database(t) }) })
-	t.Run("through PgBouncer", func(t *testing.T) {
-		race(t, func(t *testing.T) string {
-			pg := servertest.StartPostgres(t, "default_transaction_isolation=serializable")
-			return servertest.StartPgBouncer(t, pg, "default_pool_size=3").URL
-		})
-	})
 }

@@ -112,7 +112,7 @@ func stubborn(t *testing.T, version, number string) (addr string) {
 			}
 			if _, ok := m.(*pgproto3.Query); ok {
 				b.Send(&pgproto3.RowDescription{Fields: make([]pgproto3.FieldDescription, 3)})
-				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(number), []byte("f"), []byte("f")}})
+				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(number), []byte("1"), []byte("t")}})
 				b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
 				b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 				b.Flush()

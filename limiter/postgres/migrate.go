@@ -101,37 +101,38 @@ func Migrate(ctx context.Context, url string, o Options) error {
 }
 
 // migrate brings the schema to our version, or says why that cannot be.
-func (l *Limiter) migrate(ctx context.Context, o Options) error {
-	found, err := l.version(ctx)
+func (l *Limiter) migrate(ctx context.Context, o Options, found int) error {
 	switch {
-	case err != nil:
-		return err
 	case found > version:
 		return l.target.wrong("schema %s is of version %d, and this paceline knows up to %d: upgrade paceline", l.schema, found, version)
 	case found == version:
 		return nil
+	case o.Migrate == "check" && found == 0:
+		return l.target.wrong("schema %s is missing, and migrate is check: %s", l.schema, ownerApplies)
 	case o.Migrate == "check":
 		return l.target.wrong("schema %s is of version %d of %d, and migrate is check: %s", l.schema, found, version, ownerApplies)
 	}
-	_, err = l.call(ctx, steps(o.Schema))
+	_, err := l.call(ctx, steps(o.Schema))
 	return err
 }
 
-// version is that of the schema, 0 where there is none. It looks at the server on
-// the way.
-func (l *Limiter) version(ctx context.Context) (int, error) {
-	row, err := l.call(ctx, "select current_setting('server_version_num'), pg_is_in_recovery(), to_regclass("+literal(l.schema+".meta")+") is not null")
+// look says of what version the schema is, 0 where there is none, and whether
+// anybody's grants may be lost in a crash. It looks at the server on the way.
+func (l *Limiter) look(ctx context.Context) (found int, lossy bool, err error) {
+	const server = "select current_setting('server_version_num')"
+	row, err := l.call(ctx, server+", version, lossy from "+l.schema+".meta")
+	if isCode(err, "3F000", "42P01") {
+		row, err = l.call(ctx, server+", 0, false")
+	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
+	}
+	if len(row) != 3 {
+		return 0, false, l.target.wrong("schema %s says nothing of its version: restore it, or drop it", l.schema)
 	}
 	if n, err := strconv.Atoi(string(row[0])); err != nil || n < oldest {
-		return 0, l.target.wrong("the server is version %d, and the limiter needs %d or later", n/10000, oldest/10000)
+		return 0, false, l.target.wrong("the server is version %d, and the limiter needs %d or later", n/10000, oldest/10000)
 	}
-	if string(row[2]) == "f" {
-		return 0, nil
-	}
-	if row, err = l.call(ctx, "select coalesce(max(version), 0) from "+l.schema+".meta"); err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(string(row[0]))
+	found, err = strconv.Atoi(string(row[1]))
+	return found, string(row[2]) == "t", err
 }

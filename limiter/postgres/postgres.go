@@ -131,16 +131,20 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 
 // prepare sees to the schema and says there what we risk.
 func (l *Limiter) prepare(ctx context.Context, o Options) error {
+	found, lossy, err := l.look(ctx)
+	if err != nil {
+		return err
+	}
 	if o.Migrate != "off" {
-		if err := l.migrate(ctx, o); err != nil {
+		if err := l.migrate(ctx, o, found); err != nil {
 			return err
 		}
 	}
-	if l.durable {
+	if l.durable || lossy {
 		return nil
 	}
 	// That has to be known after a crash before anything of ours can be lost.
-	_, err := l.call(ctx, "set local synchronous_commit = on; update "+l.schema+".meta set lossy = true where not lossy")
+	_, err = l.call(ctx, "set local synchronous_commit = on; update "+l.schema+".meta set lossy = true where not lossy")
 	return err
 }
 

@@ -115,7 +115,7 @@ func (t target) explain(err error) error {
 	if hint := t.hint(err); hint != "" {
 		text += " " + hint
 	}
-	text += ": " + err.Error()
+	text += ": " + strings.Join(strings.Fields(err.Error()), " ") // on one line
 	if t.password != "" {
 		text = strings.ReplaceAll(text, t.password, "***")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // Acquire asks for one call.
 func (l *Limiter) Acquire(ctx context.Context, r limiter.Request) (limiter.Decision, error) {
 	if err := r.Validate(); err != nil {
+		return limiter.Decision{}, err
+	}
+	if err := few(r.Limits); err != nil {
 		return limiter.Decision{}, err
 	}
 	ds, err := l.acquire(ctx, []limiter.Request{r})
@@ -29,7 +33,20 @@ func (l *Limiter) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]lim
 	if err := limiter.ValidateAll(rs); err != nil {
 		return nil, err
 	}
+	for _, r := range rs {
+		if err := few(r.Limits); err != nil {
+			return nil, err
+		}
+	}
 	return l.acquire(ctx, rs)
+}
+
+// few is an error where there are more limits than a script takes.
+func few(limits []limiter.Limit) error {
+	if len(limits) > mostLimits {
+		return fmt.Errorf("%w: %d limits, of which redis takes %d", limiter.ErrInvalid, len(limits), mostLimits)
+	}
+	return nil
 }
 
 func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.Decision, error) {
@@ -79,11 +96,12 @@ type run struct {
 }
 
 // How much one script is asked, so that it does not keep others waiting: runs,
-// requests of a run, and keys of all.
+// requests of a run, limits of a request, and keys of all.
 const (
-	mostRuns  = 128
-	mostEqual = 1024
-	mostKeys  = 4000
+	mostRuns   = 128
+	mostEqual  = 1024
+	mostLimits = 1000
+	mostKeys   = 4000
 )
 
 // put takes requests from the next on, and says which is the next then.
@@ -189,7 +207,7 @@ func (q *question) ask(ctx context.Context) error {
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(q.runs)))
 	body := string(append(head, q.body...))
 	keys := append(q.keys, q.records...)
-	for {
+	for range mostEpochs {
 		e, err := q.l.epoch(ctx)
 		if err != nil {
 			return err
@@ -226,7 +244,14 @@ func (q *question) ask(ctx context.Context) error {
 			return err
 		}
 	}
+	return q.l.where.explain(errEpochs)
 }
+
+// mostEpochs is how often a question is put to a server that is another than it
+// was a moment ago.
+const mostEpochs = 10
+
+var errEpochs = errors.New("it is another one each time it is asked: name one Redis, not a balancer over several")
 
 // errAnswer is an answer that does not fit its question.
 var errAnswer = errors.New("an answer that makes no sense")

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -60,6 +61,18 @@ func TestLargeBatches(t *testing.T) {
 	if err != nil || v.Usage[0].Used != 15_000 || v.Usage[1].Held != 1501 {
 		t.Errorf("%+v, %v", v, err)
 	}
+
+	// More limits than a script takes are refused before anything counts.
+	long := limiter.Request{Key: run}
+	for i := range 1001 {
+		long.Limits = append(long.Limits, limiter.Limit{Key: fmt.Sprint(run, i), Calls: 1, Per: time.Hour})
+	}
+	if _, err := l.AcquireBatch(ctx, []limiter.Request{{Key: run}, long}); !errors.Is(err, limiter.ErrInvalid) {
+		t.Errorf("%d limits: %v", len(long.Limits), err)
+	}
+	long.Limits = long.Limits[:1000]
+	granted(t, l, long)
+	refused(t, l, long, 59*time.Minute, time.Hour)
 
 	// Many callers and buckets, some of them full on the way: those that were
 	// refused stay so in the whole batch.

@@ -175,6 +175,26 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// An entry that is older than those before it does not leave a refusal without
+// an instant.
+func TestEntryOutOfOrder(t *testing.T) {
+	d := openDamaged(t)
+	d.fill(t)
+	key := d.all()[0]
+	value := []byte(d.get(t, key))
+	const second = 47 + 3*20 + 2*50 + 16 // of the first window
+	copy(value[second:], appendDouble(appendDouble(nil, 1), 100))
+	d.put(t, key, string(value))
+	d.request.Limits[0].Calls = 5
+	a, err := d.Acquire(t.Context(), d.request)
+	if err != nil || a.Granted || a.RetryAfter() <= 0 || a.RetryAfter() > time.Second {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if err := d.use(); err != nil {
+		t.Error(err)
+	}
+}
+
 // No few bytes that are wrong keep a key from being used.
 func TestDamagedBytes(t *testing.T) {
 	d := openDamaged(t)

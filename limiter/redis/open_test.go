@@ -3,11 +3,18 @@ package redis_test
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -380,6 +387,48 @@ func TestOldVersion(t *testing.T) {
 	address := oldRedis(t)
 	_, err := redis.Open(within(t, 10*time.Second), "redis://me:hunter2@"+address, redis.Options{})
 	fails(t, err, "redis at "+address, "5.0.7 is too old", "6.2")
+}
+
+// certificate writes one that nobody vouches for.
+func certificate(t testing.TB) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	signed, err := x509.CreateCertificate(rand.Reader, about, about, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = dir+"/cert", dir+"/key"
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "PRIVATE KEY", Bytes: bytes}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+func TestTLS(t *testing.T) {
+	cert, key := certificate(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	_, port, _ := net.SplitHostPort(address)
+	servertest.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	everything(t, open(t, "rediss://"+address+"?skip_verify=1", redis.Options{}))
+	_, err = redis.Open(within(t, 10*time.Second), "rediss://:hunter2@"+address, redis.Options{})
+	fails(t, err, "redis at "+address, "certificate")
 }
 
 func TestSocket(t *testing.T) {

@@ -15,6 +15,9 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 	if err := (limiter.Request{Limits: limits, Hold: 1}).Validate(); err != nil {
 		return v, err
 	}
+	if err := few(limits); err != nil {
+		return v, err
+	}
 	keys := []string{l.tag + "epoch", l.key(throttleKey, hashOf(key))}
 	var list []byte
 	for _, limit := range limits {
@@ -68,6 +71,9 @@ func (l *Limiter) refer(list []byte, keys *[]string, limit limiter.Limit) []byte
 func (l *Limiter) Seed(ctx context.Context, limits []limiter.Limit, at time.Time) error {
 	r := limiter.Request{Limits: limits, Hold: 1}
 	if err := r.Validate(); err != nil {
+		return err
+	}
+	if err := few(limits); err != nil {
 		return err
 	}
 	age := max(0, time.Since(at))

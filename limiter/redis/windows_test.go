@@ -51,7 +51,7 @@ func TestSpansComeAndGo(t *testing.T) {
 	if n != calls {
 		t.Errorf("%d granted of %d", n, calls)
 	}
-	if size := l.size(t, "a"); size > 18*(64*16+50)+46 {
+	if size := l.size(t, "a"); size > 18*(64*16+50)+47 {
 		t.Errorf("%d bytes", size)
 	}
 	// Short ones are dropped when nobody has asked for twice their span.
@@ -65,8 +65,26 @@ func TestSpansComeAndGo(t *testing.T) {
 	if _, err := l.Acquire(ctx, limiter.Request{Limits: []limiter.Limit{{Key: "b", Calls: 20, Per: time.Hour}}}); err != nil {
 		t.Fatal(err)
 	}
-	if size := l.size(t, "b"); size != 46+50+10*16 {
+	if size := l.size(t, "b"); size != 47+50+10*16 {
 		t.Errorf("%d bytes: more than one window of eleven calls", size)
+	}
+}
+
+// One request may name a bucket with many spans.
+func TestManySpansAtOnce(t *testing.T) {
+	l := openFresh(t)
+	r := limiter.Request{}
+	for i := range 300 {
+		r.Limits = append(r.Limits, limiter.Limit{Key: "a", Calls: 2 + i/299, Per: time.Hour + time.Duration(i)*time.Second})
+	}
+	for i := range 4 {
+		d, err := l.Acquire(context.Background(), r)
+		if err != nil || d.Granted != (i < 2) {
+			t.Fatalf("call %d: %+v, %v", i, d, err)
+		}
+		if want := time.Hour + 298*time.Second; !d.Granted && (d.RetryAfter() > want || d.RetryAfter() < want-time.Minute) {
+			t.Errorf("refused for %v, want about %v", d.RetryAfter(), want)
+		}
 	}
 }
 

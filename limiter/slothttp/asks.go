@@ -3,8 +3,9 @@ package slothttp
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -16,11 +17,11 @@ func (c *Client) Acquire(ctx context.Context, r limiter.Request) (limiter.Decisi
 	if err := sound(r); err != nil {
 		return limiter.Decision{}, err
 	}
-	var d decision
-	if err := c.do(ctx, "acquire", requested(r), &d); err != nil {
+	result, err := c.do(ctx, "acquire", appendRequest(nil, r))
+	if err != nil {
 		return limiter.Decision{}, err
 	}
-	return c.decided("acquire", r, d)
+	return c.decided("acquire", r, result)
 }
 
 // AcquireBatch asks for calls in order and answers each: in one round trip
@@ -32,26 +33,38 @@ func (c *Client) AcquireBatch(ctx context.Context, rs []limiter.Request) ([]limi
 	if len(rs) == 0 {
 		return nil, nil
 	}
-	requests := make([]wireRequest, len(rs))
+	params := append(make([]byte, 0, 256*len(rs)), `{"requests":[`...)
 	for i, r := range rs {
 		if err := sound(r); err != nil {
 			return nil, fmt.Errorf("request %d of %d: %w", i+1, len(rs), err)
 		}
-		requests[i] = requested(r)
+		if i > 0 {
+			params = append(params, ',')
+		}
+		params = appendRequest(params, r)
 	}
-	var out batchResult
-	if err := c.do(ctx, "acquireBatch", batchParams{&requests}, &out); err != nil {
+	result, err := c.do(ctx, "acquireBatch", append(params, "]}"...))
+	if err != nil {
 		return nil, err
 	}
-	if len(out.Results) != len(rs) {
-		return nil, c.at.Load().nonsense("acquireBatch", "%d results for %d requests", len(out.Results), len(rs))
-	}
-	ds := make([]limiter.Decision, len(rs))
-	for i, d := range out.Results {
-		var err error
-		if ds[i], err = c.decided("acquireBatch", rs[i], d); err != nil {
-			return nil, err
+	ds := make([]limiter.Decision, 0, len(rs))
+	for name, v := range result.fields() {
+		if string(name) != "results" || !v.is('[') {
+			continue
 		}
+		for i, v := range v.items() {
+			if i == len(rs) {
+				return nil, c.nonsense("acquireBatch", "more results than the %d requests", len(rs))
+			}
+			d, err := c.decided("acquireBatch", rs[i], v)
+			if err != nil {
+				return nil, err
+			}
+			ds = append(ds, d)
+		}
+	}
+	if len(ds) < len(rs) {
+		return nil, c.nonsense("acquireBatch", "%d results for %d requests", len(ds), len(rs))
 	}
 	return ds, nil
 }
@@ -87,68 +100,109 @@ func soundKey(key string) error {
 	return nil
 }
 
-func requested(r limiter.Request) wireRequest {
-	limits := limited(r.Limits)
-	return wireRequest{Key: &r.Key, Limits: &limits, Cost: unlessZero(int64(r.Cost)), HoldMs: unlessZero(ms(r.Hold))}
+// appendRequest writes a request as the wire has it.
+func appendRequest(b []byte, r limiter.Request) []byte {
+	b = appendText(append(b, `{"key":`...), r.Key)
+	b = appendLimits(append(b, `,"limits":`...), r.Limits)
+	b = appendWhole(b, `,"cost":`, int64(r.Cost))
+	return append(appendWhole(b, `,"holdMs":`, ms(r.Hold)), '}')
 }
 
-func limited(limits []limiter.Limit) []wireLimit {
-	out := make([]wireLimit, len(limits))
-	for i := range limits {
-		l := &limits[i]
-		out[i] = wireLimit{
-			Key:        &l.Key,
-			Calls:      unlessZero(int64(l.Calls)),
-			PerMs:      unlessZero(ms(l.Per)),
-			Concurrent: unlessZero(int64(l.Concurrent)),
-			Cost:       unlessZero(int64(l.Cost)),
+func appendLimits(b []byte, limits []limiter.Limit) []byte {
+	b = append(b, '[')
+	for i, l := range limits {
+		if i > 0 {
+			b = append(b, ',')
 		}
+		b = appendText(append(b, `{"key":`...), l.Key)
+		b = appendWhole(b, `,"calls":`, int64(l.Calls))
+		b = appendWhole(b, `,"perMs":`, ms(l.Per))
+		b = appendWhole(b, `,"concurrent":`, int64(l.Concurrent))
+		b = append(appendWhole(b, `,"cost":`, int64(l.Cost)), '}')
 	}
-	return out
-}
-
-func unlessZero(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
+	return append(b, ']')
 }
 
 // decided is what an answer means. A limiter that says no more than it has to,
 // granted or retryAt, is understood: its clock is then taken to be this one's,
 // and every limit of the request to have refused.
-func (c *Client) decided(method string, r limiter.Request, w decision) (limiter.Decision, error) {
-	d := limiter.Decision{Granted: w.Granted, Now: time.Now().Round(0)}
-	if w.Now != nil {
-		d.Now = time.Time(*w.Now)
-	}
-	if w.Granted {
-		if w.Permit != nil {
-			d.Permit = *w.Permit
+func (c *Client) decided(method string, r limiter.Request, v value) (d limiter.Decision, err error) {
+	var f faults
+	var granted value
+	var after int64
+	if f.object(v, nil) {
+		for name, v := range v.fields() {
+			switch string(name) {
+			case "granted":
+				granted = v
+			case "permit":
+				d.Permit = f.text(v, &path{nil, "permit", -1})
+			case "now":
+				d.Now = f.instant(v, &path{nil, "now", -1})
+			case "retryAt":
+				d.RetryAt = f.instant(v, &path{nil, "retryAt", -1})
+			case "retryAfterMs":
+				after, _ = v.whole()
+			case "refused":
+				d.Refused = f.refused(v)
+			}
 		}
-		return d, nil
 	}
-	if w.RetryAt == nil {
-		return d, c.at.Load().nonsense(method, "a refusal without retryAt")
+	d.Granted = string(granted) == "true"
+	switch {
+	case f.errs != nil:
+		return d, c.nonsense(method, "the result cannot be read: %w", f.errs[0])
+	case !d.Granted && string(granted) != "false":
+		return d, c.nonsense(method, "the result does not say whether it is granted")
+	case !d.Granted && d.RetryAt.IsZero():
+		return d, c.nonsense(method, "a refusal without retryAt")
 	}
-	d.RetryAt = time.Time(*w.RetryAt)
-	after := d.RetryAfter()
-	if n := w.RetryAfterMs; n != nil && *n > 0 && *n <= mostMs {
-		after = span(*n)
+	if d.Now.IsZero() {
+		d.Now = time.Now().Round(0)
+	}
+	if d.Granted {
+		return limiter.Decision{Granted: true, Permit: d.Permit, Now: d.Now}, nil
+	}
+	wait := d.RetryAfter()
+	if after > 0 && after <= mostMs {
+		wait = span(after) // both instants are rounded
 	}
 	// Never at once: whoever asks would spin.
-	d.Now = d.RetryAt.Add(-max(after, time.Millisecond))
-	for _, f := range w.Refused {
-		refused := limiter.Refusal{Key: f.Key, Cause: f.Cause, RetryAt: d.RetryAt}
-		if f.RetryAt != nil {
-			refused.RetryAt = time.Time(*f.RetryAt)
+	d.Permit, d.Now = "", d.RetryAt.Add(-max(wait, time.Millisecond))
+	for i := range d.Refused {
+		if d.Refused[i].RetryAt.IsZero() {
+			d.Refused[i].RetryAt = d.RetryAt
 		}
-		d.Refused = append(d.Refused, refused)
 	}
 	if len(d.Refused) == 0 {
 		d.Refused = suspects(r, d.RetryAt)
 	}
 	return d, nil
+}
+
+func (f *faults) refused(v value) (all []limiter.Refusal) {
+	if !f.list(v, &path{nil, "refused", -1}) {
+		return nil
+	}
+	for i, v := range v.items() {
+		at := path{nil, "refused", i}
+		if !f.object(v, &at) {
+			continue
+		}
+		var r limiter.Refusal
+		for name, v := range v.fields() {
+			switch string(name) {
+			case "key":
+				r.Key = f.text(v, &path{&at, "key", -1})
+			case "cause":
+				r.Cause = limiter.Cause(f.text(v, &path{&at, "cause", -1}))
+			case "retryAt":
+				r.RetryAt = f.instant(v, &path{&at, "retryAt", -1})
+			}
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // suspects are all that may have refused a request.
@@ -169,7 +223,15 @@ func suspects(r limiter.Request, at time.Time) []limiter.Refusal {
 
 // Release gives back the places a permit holds.
 func (c *Client) Release(ctx context.Context, permit string) error {
-	return c.do(ctx, "release", permitParams{Permit: &permit}, nil)
+	return c.tell(ctx, "release", `{"permit":`, permit, "}")
+}
+
+// tell makes a call whose params are a text and what is around it, and that has
+// no result.
+func (c *Client) tell(ctx context.Context, method, before, text, after string) error {
+	params := append(appendText([]byte(before), text), after...)
+	_, err := c.do(ctx, method, params)
+	return err
 }
 
 // Throttle closes the caller's key until an instant of this machine's clock.
@@ -182,7 +244,9 @@ func (c *Client) Throttle(ctx context.Context, key string, until time.Time) erro
 	if left <= 0 && !c.closed.Load() {
 		return nil
 	}
-	return c.do(ctx, "throttle", throttleParams{Key: &key, Until: at(until), ForMs: &left}, nil)
+	after := appendInstant([]byte(`,"until":`), until)
+	after = appendWhole(after, `,"forMs":`, left)
+	return c.tell(ctx, "throttle", `{"key":`, key, string(append(after, '}')))
 }
 
 // Open ends the throttle of a caller's key.
@@ -190,7 +254,7 @@ func (c *Client) Open(ctx context.Context, key string) error {
 	if err := soundKey(key); err != nil {
 		return err
 	}
-	return c.do(ctx, "openKey", keyParams{&key}, nil)
+	return c.tell(ctx, "openKey", `{"key":`, key, "}")
 }
 
 // Renew makes each permit last for hold from now.
@@ -198,16 +262,21 @@ func (c *Client) Renew(ctx context.Context, permits []string, hold time.Duration
 	if hold <= 0 {
 		return fmt.Errorf("%w: hold %v is not positive", limiter.ErrInvalid, hold)
 	}
-	if permits == nil {
-		permits = []string{}
+	params := []byte(`{"permits":[`)
+	for i, permit := range permits {
+		if i > 0 {
+			params = append(params, ',')
+		}
+		params = appendText(params, permit)
 	}
-	n := ms(hold)
-	return c.do(ctx, "renew", renewParams{&permits, &n}, nil)
+	params = append(appendWhole(append(params, ']'), `,"holdMs":`, ms(hold)), '}')
+	_, err := c.do(ctx, "renew", params)
+	return err
 }
 
 // Settle says what a permit's call has cost so far.
 func (c *Client) Settle(ctx context.Context, permit string, costs []limiter.Cost) error {
-	out := make([]wireCost, len(costs))
+	after := []byte(`,"costs":[`)
 	for i, cost := range costs {
 		if cost.Cost < 0 {
 			return fmt.Errorf("%w: cost %d of %q is negative", limiter.ErrInvalid, cost.Cost, cost.Key)
@@ -215,10 +284,13 @@ func (c *Client) Settle(ctx context.Context, permit string, costs []limiter.Cost
 		if err := soundKey(cost.Key); err != nil {
 			return err
 		}
-		n := int64(cost.Cost)
-		out[i] = wireCost{&cost.Key, &n}
+		if i > 0 {
+			after = append(after, ',')
+		}
+		after = appendText(append(after, `{"key":`...), cost.Key)
+		after = append(strconv.AppendInt(append(after, `,"cost":`...), int64(cost.Cost), 10), '}')
 	}
-	return c.do(ctx, "settle", permitParams{&permit, &out}, nil)
+	return c.tell(ctx, "settle", `{"permit":`, permit, string(append(after, "]}"...)))
 }
 
 // Peek says how full limits are and until when the caller's key is closed.
@@ -231,15 +303,14 @@ func (c *Client) Peek(ctx context.Context, key string, limits []limiter.Limit) (
 			return limiter.View{}, fmt.Errorf("%w: limit %q has a negative number", limiter.ErrInvalid, l.Key)
 		}
 	}
-	asked := limited(limits)
 	var out peekResult
-	if err := c.do(ctx, "peek", wireRequest{Key: &key, Limits: &asked}, &out); err != nil {
+	if err := c.look(ctx, "peek", appendRequest(nil, limiter.Request{Key: key, Limits: limits}), &out); err != nil {
 		return limiter.View{}, err
 	}
-	if out.Now == nil || len(out.Usage) != len(limits) {
-		return limiter.View{}, c.at.Load().nonsense("peek", "usage of %d limits for %d", len(out.Usage), len(limits))
+	if len(out.Usage) != len(limits) {
+		return limiter.View{}, c.nonsense("peek", "usage of %d limits for %d", len(out.Usage), len(limits))
 	}
-	v := limiter.View{Now: time.Time(*out.Now), Usage: make([]limiter.Usage, len(limits))}
+	v := limiter.View{Now: time.Time(out.Now), Usage: make([]limiter.Usage, len(limits))}
 	if out.Throttled != nil {
 		v.Throttled = time.Time(*out.Throttled)
 	}
@@ -249,15 +320,33 @@ func (c *Client) Peek(ctx context.Context, key string, limits []limiter.Limit) (
 	return v, nil
 }
 
+// look makes a call and reads its result with encoding/json.
+func (c *Client) look(ctx context.Context, method string, params []byte, into any) error {
+	result, err := c.do(ctx, method, params)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(result, into); err != nil {
+		return c.nonsense(method, "the result cannot be read: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) nonsense(method, format string, args ...any) *Error {
+	return c.at.Load().nonsense(method, format, args...)
+}
+
 // Seed counts a call that was granted at an earlier instant of this machine's
 // clock.
 func (c *Client) Seed(ctx context.Context, limits []limiter.Limit, at time.Time) error {
 	if err := soundLimits("", limits); err != nil {
 		return err
 	}
-	asked := limited(limits)
-	ago := max(0, time.Since(at).Milliseconds())
-	return c.do(ctx, "seed", seedParams{&asked, &ago}, nil)
+	params := appendLimits([]byte(`{"limits":`), limits)
+	params = append(params, `,"agoMs":`...)
+	params = strconv.AppendInt(params, max(0, time.Since(at).Milliseconds()), 10)
+	_, err := c.do(ctx, "seed", append(params, '}'))
+	return err
 }
 
 // Get returns what is stored, nil where nothing is.
@@ -266,10 +355,8 @@ func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 		return nil, err
 	}
 	var out getResult
-	if err := c.do(ctx, "get", keyParams{&key}, &out); err != nil || out.Value == nil {
-		return nil, err
-	}
-	return *out.Value, nil
+	err := c.look(ctx, "get", append(appendText([]byte(`{"key":`), key), '}'), &out)
+	return out.Value, err
 }
 
 // Update replaces what is stored by f of it, again and again until nobody else
@@ -277,23 +364,20 @@ func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 func (c *Client) Update(ctx context.Context, key string, f func(old []byte) []byte) error {
 	old, err := c.Get(ctx, key)
 	for err == nil {
+		var params []byte
+		params, err = json.Marshal(struct {
+			Key string `json:"key"`
+			Old []byte `json:"old"`
+			New []byte `json:"new"`
+		}{key, bytes.Clone(old), f(old)})
+		if err != nil {
+			return fmt.Errorf("what is to be stored: %w", err)
+		}
 		var out swapResult
-		err = c.swap(ctx, swapParams{Key: &key, Old: blob(bytes.Clone(old)), New: blob(f(old))}, &out)
-		if err != nil || out.Swapped {
-			return err
+		if err = c.look(ctx, "swap", params, &out); out.Swapped {
+			return nil
 		}
-		if old = nil; out.Value != nil {
-			old = *out.Value
-		}
-	}
-	return err
-}
-
-// swap is asked for where get is there.
-func (c *Client) swap(ctx context.Context, p swapParams, out *swapResult) error {
-	err := c.do(ctx, "swap", p, out)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return c.at.Load().nonsense("swap", "it knows get, and not swap")
+		old = out.Value
 	}
 	return err
 }

@@ -105,19 +105,16 @@ func (c *Client) discover(ctx context.Context) error {
 		return err
 	}
 	// A method is there unless its name is unknown: none of these does anything.
-	for _, probe := range []struct {
-		method string
-		params any
-	}{
-		{"acquireBatch", map[string]any{"requests": []any{}}},
-		{"settle", map[string]any{"permit": "", "costs": []any{}}},
-		{"renew", map[string]any{"permits": []any{}, "holdMs": 1}},
-		{"openKey", map[string]any{"key": ""}},
-		{"peek", map[string]any{"key": "", "limits": []any{}}},
-		{"seed", map[string]any{"limits": []any{}, "agoMs": 0}},
-		{"get", map[string]any{"key": ""}},
+	for _, probe := range []struct{ method, params string }{
+		{"acquireBatch", `{"requests":[]}`},
+		{"settle", `{"permit":"","costs":[]}`},
+		{"renew", `{"permits":[],"holdMs":1}`},
+		{"openKey", `{"key":""}`},
+		{"peek", `{"key":"","limits":[]}`},
+		{"seed", `{"limits":[],"agoMs":0}`},
+		{"get", `{"key":""}`},
 	} {
-		err := c.ask(ctx, probe.method, probe.params, nil)
+		_, err := c.ask(ctx, probe.method, []byte(probe.params))
 		if e, ok := errors.AsType[*Error](err); ok && e.Code != InvalidParams && e.Code != UnknownMethod {
 			return err
 		}
@@ -184,7 +181,12 @@ func (c *Client) open(ctx context.Context) error {
 	if settings == nil {
 		settings = map[string]string{}
 	}
-	return c.ask(ctx, "open", map[string]any{"settings": settings}, nil)
+	params, err := json.Marshal(map[string]any{"settings": settings})
+	if err != nil {
+		return fmt.Errorf("opening a limiter: %w", err)
+	}
+	_, err = c.ask(ctx, "open", params)
+	return err
 }
 
 // Close ends the client: every method fails from now on. The limiter goes on
@@ -197,7 +199,7 @@ func (c *Client) Close() error {
 	if c.options.Exclusive {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
-		err = c.ask(ctx, "close", struct{}{}, nil)
+		_, err = c.ask(ctx, "close", nothing)
 		if e, ok := errors.AsType[*Error](err); ok && e.Retryable && e.Code == "" {
 			err = nil // it is not there any more
 		}
@@ -214,39 +216,38 @@ const closeWithin = 5 * time.Second
 
 // do makes a call, and opens the limiter again where it has forgotten that it
 // was: it may have restarted.
-func (c *Client) do(ctx context.Context, method string, params, result any) error {
+func (c *Client) do(ctx context.Context, method string, params []byte) (value, error) {
 	if c.closed.Load() {
-		return &Error{Limiter: c.at.Load().name, Method: method, err: errors.New("this client is closed")}
+		return nil, &Error{Limiter: c.at.Load().name, Method: method, err: errors.New("this client is closed")}
 	}
 	if can, optional := c.can[method]; optional && !can {
-		return &Error{Limiter: c.at.Load().name, Method: method, Code: UnknownMethod,
+		return nil, &Error{Limiter: c.at.Load().name, Method: method, Code: UnknownMethod,
 			err: said{"it has no such method", errors.ErrUnsupported}}
 	}
-	err := c.ask(ctx, method, params, result)
+	result, err := c.ask(ctx, method, params)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == NotOpen {
 		if err := c.open(ctx); err != nil {
-			return err
+			return nil, err
 		}
-		err = c.ask(ctx, method, params, result)
+		return c.ask(ctx, method, params)
 	}
-	return err
+	return result, err
 }
 
-// ask makes one call. A result that is nil is not looked at.
-func (c *Client) ask(ctx context.Context, method string, params, result any) error {
-	body, err := json.Marshal(call{version, method, params})
-	if err != nil {
-		return fmt.Errorf("calling %s of a limiter: %w", method, err)
-	}
+// ask makes one call.
+func (c *Client) ask(ctx context.Context, method string, params []byte) (value, error) {
+	body := append(make([]byte, 0, len(params)+80), `{"protocolVersion":"2","method":"`...)
+	body = append(append(body, method...), `","params":`...)
+	body = append(append(body, params...), '}')
 	if c.turn != nil {
 		select {
 		case c.turn <- struct{}{}:
 			defer func() { <-c.turn }()
 		case <-ctx.Done():
-			return c.at.Load().unreached(ctx, method, ctx.Err())
+			return nil, c.at.Load().unreached(ctx, method, ctx.Err())
 		}
 	}
-	return c.at.Load().post(ctx, method, body, result)
+	return c.at.Load().post(ctx, method, body)
 }
 
 // Health asks the limiter at a URL whether it runs. It needs no secret.
@@ -272,10 +273,10 @@ func Health(ctx context.Context, at string) error {
 }
 
 // post makes one call of what is there.
-func (t *target) post(ctx context.Context, method string, body []byte, result any) error {
+func (t *target) post(ctx context.Context, method string, body []byte) (value, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("calling %s of a limiter: %w", method, err)
+		return nil, fmt.Errorf("calling %s of a limiter: %w", method, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if t.secret != "" {
@@ -283,17 +284,17 @@ func (t *target) post(ctx context.Context, method string, body []byte, result an
 	}
 	resp, err := t.http.Do(req)
 	if err != nil {
-		return t.unreached(ctx, method, err)
+		return nil, t.unreached(ctx, method, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
+	b, err := readAll(io.LimitReader(resp.Body, mostBytes+1), resp.ContentLength)
 	if err != nil {
-		return t.unreached(ctx, method, err)
+		return nil, t.unreached(ctx, method, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return t.status(method, resp.StatusCode, b)
+		return nil, t.status(method, resp.StatusCode, b)
 	}
-	return t.result(method, b, result)
+	return t.result(method, b)
 }
 
 // status is an answer that is no 200: a fault of the transport, whatever its
@@ -316,29 +317,35 @@ func (t *target) status(method string, status int, body []byte) *Error {
 }
 
 // result reads an answer.
-func (t *target) result(method string, b []byte, into any) error {
+func (t *target) result(method string, b []byte) (value, error) {
 	if len(b) > mostBytes {
-		return t.nonsense(method, "the answer is larger than %d MiB", mostBytes>>20)
+		return nil, t.nonsense(method, "the answer is larger than %d MiB", mostBytes>>20)
 	}
-	var a struct {
-		OK     *bool           `json:"ok"`
-		Result json.RawMessage `json:"result"`
-		Error  *fault          `json:"error"`
-	}
-	if err := json.Unmarshal(b, &a); err != nil || a.OK == nil {
-		return t.nonsense(method, "the answer is not one of the protocol: %q", clean(string(b[:min(len(b), 200)])))
-	}
-	if !*a.OK {
-		if a.Error == nil || a.Error.Code == "" {
-			return t.nonsense(method, "it failed and does not say why")
+	var ok, result, failed value
+	if answer := parse(b); answer.is('{') {
+		for name, v := range answer.fields() {
+			switch string(name) {
+			case "ok":
+				ok = v
+			case "result":
+				result = v
+			case "error":
+				failed = v
+			}
 		}
-		return t.blamed(method, *a.Error)
 	}
-	if into == nil {
-		return nil
+	switch string(ok) {
+	case "true":
+		if !result.is('{') {
+			return nil, t.nonsense(method, "the result is no object")
+		}
+		return result, nil
+	case "false":
+		var f fault
+		if json.Unmarshal(failed, &f) != nil || f.Code == "" {
+			return nil, t.nonsense(method, "it failed and does not say why")
+		}
+		return nil, t.blamed(method, f)
 	}
-	if err := json.Unmarshal(a.Result, into); err != nil {
-		return t.nonsense(method, "the result cannot be read: %v", err)
-	}
-	return nil
+	return nil, t.nonsense(method, "the answer is not one of the protocol: %q", clean(string(b[:min(len(b), 200)])))
 }

@@ -16,14 +16,14 @@ import (
 )
 
 // overTCP serves a handler at a port of its own.
-func overTCP(t *testing.T, h http.Handler) (url string) {
+func overTCP(t testing.TB, h http.Handler) (url string) {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
 // overUnix serves a handler at a socket.
-func overUnix(t *testing.T, h http.Handler) (url string) {
+func overUnix(t testing.TB, h http.Handler) (url string) {
 	path := filepath.Join(t.TempDir(), "slot.sock")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -50,7 +50,7 @@ func dial(t *testing.T, url string, o slothttp.Options) *slothttp.Client {
 // L-06, L-112, L-120: a limiter behind the wire keeps the same contract, call by
 // call and with calls at once. Its instants are whole milliseconds.
 func TestContract(t *testing.T) {
-	for name, serve := range map[string]func(*testing.T, http.Handler) string{"tcp": overTCP, "unix": overUnix} {
+	for name, serve := range map[string]func(testing.TB, http.Handler) string{"tcp": overTCP, "unix": overUnix} {
 		for how, o := range map[string]slothttp.Options{"in turn": {Secret: "s3cret"}, "at once": {Secret: "s3cret", Concurrent: true}} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -49,17 +50,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no web page has business here", http.StatusForbidden)
 		return
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/health"):
-		write(w, answer{OK: true, Result: struct{}{}})
+		write(w, `{"ok":true,"result":`, nothing)
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "calls are POSTed, and GET /health answers", http.StatusMethodNotAllowed)
 		return
 	case !h.authorized(r):
-		write(w, refuse(&callError{Unauthorized, errors.New("show the secret as Authorization: Bearer SECRET")}))
+		refuse(w, &callError{Unauthorized, errors.New("show the secret as Authorization: Bearer SECRET")})
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBytes))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, mostBytes), r.ContentLength)
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -68,17 +69,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the call cannot be read: "+err.Error(), status)
 		return
 	}
-	var c map[string]json.RawMessage
-	if err := json.Unmarshal(body, &c); err != nil || c == nil {
+	c := parse(body)
+	if !c.is('{') {
 		http.Error(w, `the call is no JSON object: POST {"protocolVersion": "2", "method": …, "params": {…}}`, http.StatusBadRequest)
 		return
 	}
 	result, err := h.answer(r.Context(), c)
 	if err != nil {
-		write(w, refuse(h.blame(err)))
+		refuse(w, h.blame(err))
 		return
 	}
-	write(w, answer{OK: true, Result: result})
+	write(w, `{"ok":true,"result":`, result)
 }
 
 // authorized compares secrets in a time that tells nothing of them.
@@ -99,10 +100,6 @@ type callError struct {
 
 func (e *callError) Error() string { return e.err.Error() }
 
-func invalid(format string, args ...any) error {
-	return &callError{InvalidParams, fmt.Errorf(format, args...)}
-}
-
 // blame gives an error its code, and logs what is not the caller's doing.
 func (h *Handler) blame(err error) *callError {
 	if e, ok := errors.AsType[*callError](err); ok {
@@ -117,46 +114,63 @@ func (h *Handler) blame(err error) *callError {
 	return &callError{Unavailable, err}
 }
 
-func refuse(e *callError) answer {
+func refuse(w http.ResponseWriter, e *callError) {
 	says := strings.ReplaceAll(e.Error(), "\n", "; ") // of several errors in one
-	return answer{Error: &fault{Code: e.code, Message: says, Retryable: e.code == Unavailable}}
-}
-
-func write(w http.ResponseWriter, a answer) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(a); err != nil {
+	b, err := json.Marshal(fault{Code: e.code, Message: says, Retryable: e.code == Unavailable})
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	write(w, `{"ok":false,"error":`, b)
+}
+
+// write is an answer around what is in it. Whoever does not read it is gone.
+func write(w http.ResponseWriter, opening string, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(b.Bytes()) // whoever does not read it is gone
+	out := append(make([]byte, 0, len(opening)+len(b)+2), opening...)
+	out = append(append(out, b...), "}\n"...)
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
+	_, _ = w.Write(out)
+}
+
+// readAll reads what is said to be so long; length may be wrong, or -1.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if length > 0 && length <= mostBytes {
+		b.Grow(int(length) + bytes.MinRead) // the end is found without growing
+	}
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
 }
 
 // answer carries out a call.
-func (h *Handler) answer(ctx context.Context, c map[string]json.RawMessage) (any, error) {
+func (h *Handler) answer(ctx context.Context, c value) (result []byte, err error) {
 	var spoken, method string
-	if json.Unmarshal(c["protocolVersion"], &spoken) != nil || spoken != version {
+	params := value("{}") // which says what is missing
+	for name, v := range c.fields() {
+		switch string(name) {
+		case "protocolVersion":
+			spoken = v.ifText()
+		case "method":
+			method = v.ifText()
+		case "params":
+			params = v
+		}
+	}
+	if spoken != version {
 		return nil, &callError{UnsupportedVersion, fmt.Errorf(`this is adapter protocol 2: write "protocolVersion": %q`, version)}
 	}
-	unknown := func() error {
-		return &callError{UnknownMethod, fmt.Errorf("there is no method %.40q here", method)}
-	}
-	if json.Unmarshal(c["method"], &method) != nil {
-		return nil, unknown()
-	}
-	params := c["params"]
 	switch method {
 	case "open":
-		return struct{}{}, h.open(ctx, params)
+		return nothing, h.open(ctx, params)
 	case "close":
-		return struct{}{}, h.close()
+		return nothing, h.close()
 	}
+	unknown := &callError{UnknownMethod, fmt.Errorf("there is no method %.40q here", method)}
 	m, ok := methods[method]
 	if !ok {
-		return nil, unknown()
+		return nil, unknown
 	}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -164,12 +178,8 @@ func (h *Handler) answer(ctx context.Context, c map[string]json.RawMessage) (any
 	if l == nil {
 		return nil, &callError{NotOpen, errors.New("the slot is closed: call open")}
 	}
-	if params == nil {
-		params = json.RawMessage("{}") // which says what is missing
-	}
-	result, err := m(ctx, l, params)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, unknown()
+	if result, err = m(ctx, l, params); errors.Is(err, errors.ErrUnsupported) {
+		return nil, unknown
 	}
 	return result, err
 }
@@ -187,26 +197,33 @@ func (h *Handler) current() limiter.Limiter {
 
 // open makes sure that there is a limiter of these settings. Calls under way
 // end with the one they began with.
-func (h *Handler) open(ctx context.Context, params json.RawMessage) error {
-	var p openParams
-	if params != nil {
-		if err := read(params, &p); err != nil {
-			return err
+func (h *Handler) open(ctx context.Context, params value) error {
+	settings := make(map[string]string)
+	var f faults
+	f.read(params, nil, field{"settings", false, func(v value, at *path) {
+		if !f.object(v, at) {
+			return
 		}
+		for name, v := range v.fields() {
+			settings[string(name)] = f.text(v, &path{at, string(name), -1})
+		}
+	}})
+	if err := f.err(); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.Limiter == nil && (h.opened == nil || !maps.Equal(h.settings, p.Settings)) {
+	if h.Limiter == nil && (h.opened == nil || !maps.Equal(h.settings, settings)) {
 		if h.Open == nil {
 			return &callError{Unavailable, errors.New("there is no limiter behind this slot")}
 		}
-		l, err := h.Open(ctx, p.Settings)
+		l, err := h.Open(ctx, settings)
 		if err != nil {
 			return err
 		}
 		before := h.opened
-		h.opened, h.settings = l, p.Settings
-		if err := end(before); err != nil && h.Logger != nil {
+		h.opened, h.settings = l, settings
+		if err := closeIt(before); err != nil && h.Logger != nil {
 			h.Logger.Warn("the limiter of other settings was not closed cleanly", "error", err)
 		}
 	}
@@ -221,13 +238,13 @@ func (h *Handler) close() error {
 	defer h.mu.Unlock()
 	l := h.opened
 	h.opened, h.settings, h.closed = nil, nil, true
-	return end(l)
+	return closeIt(l)
 }
 
 // Close ends what open has made. The slot is closed then.
 func (h *Handler) Close() error { return h.close() }
 
-func end(l limiter.Limiter) error {
+func closeIt(l limiter.Limiter) error {
 	if c, ok := l.(io.Closer); ok {
 		return c.Close()
 	}

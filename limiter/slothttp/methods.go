@@ -2,12 +2,9 @@ package slothttp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
@@ -15,7 +12,7 @@ import (
 
 // A method is one of the wire. errors.ErrUnsupported says that the limiter
 // has no such power.
-type method func(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error)
+type method func(ctx context.Context, l limiter.Limiter, params value) (result []byte, err error)
 
 // methods are those that need an open limiter.
 var methods = map[string]method{
@@ -32,114 +29,12 @@ var methods = map[string]method{
 	"swap":         swap,
 }
 
-// read takes params of a shape, and blames them where they have another.
-func read(params json.RawMessage, into any) error {
-	err := json.Unmarshal(params, into)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		is := e.Value
-		if number, ok := strings.CutPrefix(is, "number "); ok {
-			is = number
-		} else {
-			is = kinds[is]
-		}
-		return invalid("%s is %s: it has to be %s", cmp.Or(e.Field, "params"), is, kinds[e.Type.Kind().String()])
-	}
-	if err != nil {
-		return invalid("%v", err)
-	}
-	return nil
-}
+// nothing is the result of what has none.
+var nothing = []byte("{}")
 
-// kinds are JSON's in words, by what encoding/json calls them and by what they
-// are read into.
-var kinds = map[string]string{
-	"array": "a list", "bool": "true or false", "number": "a number", "object": "an object", "string": "a text",
-	"int64": "a whole number", "map": "an object", "slice": "a list", "struct": "an object",
-}
-
-// faults gathers what is missing or impossible.
-type faults struct{ errs []error }
-
-func (f *faults) add(format string, args ...any) {
-	f.errs = append(f.errs, fmt.Errorf(format, args...))
-}
-
-func (f *faults) err() error {
-	if f.errs == nil {
-		return nil
-	}
-	return &callError{InvalidParams, errors.Join(f.errs...)}
-}
-
-// needs takes a value that must be there.
-func needs[T any](f *faults, v *T, name string) (value T) {
-	if v == nil {
-		f.add("%s is missing", name)
-		return value
-	}
-	return *v
-}
-
-// positive takes a number from 1 to most, 0 where it is left out.
-func (f *faults) positive(n *int64, most int64, path, name string) int64 {
-	switch {
-	case n == nil:
-		return 0
-	case *n < 1 || *n > most:
-		f.add("%s%s is %d: give a whole number from 1 to %d", path, name, *n, most)
-		return 0
-	}
-	return *n
-}
-
-// mostCount is the largest number that every language's JSON keeps exact.
-const mostCount = 1<<53 - 1
-
-func (f *faults) limits(ls *[]wireLimit, path string) []limiter.Limit {
-	read := needs(f, ls, path+"limits")
-	limits := make([]limiter.Limit, len(read))
-	for i, l := range read {
-		at := fmt.Sprintf("%slimits[%d].", path, i)
-		limits[i] = limiter.Limit{
-			Key:        needs(f, l.Key, at+"key"),
-			Calls:      int(f.positive(l.Calls, mostCount, at, "calls")),
-			Per:        span(f.positive(l.PerMs, mostMs, at, "perMs")),
-			Concurrent: int(f.positive(l.Concurrent, mostCount, at, "concurrent")),
-			Cost:       int(f.positive(l.Cost, mostCount, at, "cost")),
-		}
-	}
-	return limits
-}
-
-func (f *faults) request(r wireRequest, path string) limiter.Request {
-	return limiter.Request{
-		Key:    needs(f, r.Key, path+"key"),
-		Limits: f.limits(r.Limits, path),
-		Cost:   int(f.positive(r.Cost, mostCount, path, "cost")),
-		Hold:   span(f.positive(r.HoldMs, mostMs, path, "holdMs")),
-	}
-}
-
-func (f *faults) costs(cs []wireCost) []limiter.Cost {
-	costs := make([]limiter.Cost, len(cs))
-	for i, c := range cs {
-		at := fmt.Sprintf("costs[%d].", i)
-		n := needs(f, c.Cost, at+"cost")
-		if n < 0 || n > mostCount {
-			f.add("%scost is %d: give a total from 0 to %d", at, n, int64(mostCount))
-		}
-		costs[i] = limiter.Cost{Key: needs(f, c.Key, at+"key"), Cost: int(n)}
-	}
-	return costs
-}
-
-func acquire(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
-	var p wireRequest
+func acquire(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	r := f.request(p, "")
+	r := f.request(params, nil)
 	if err := f.err(); err != nil {
 		return nil, err
 	}
@@ -147,20 +42,27 @@ func acquire(ctx context.Context, l limiter.Limiter, params json.RawMessage) (an
 	if err != nil {
 		return nil, err
 	}
-	return decided(d), nil
+	return appendDecision(nil, d), nil
 }
 
-func acquireBatch(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
-	var p batchParams
+func acquireBatch(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	requests := needs(&f, p.Requests, "requests")
-	rs := make([]limiter.Request, len(requests))
-	for i, r := range requests {
-		rs[i] = f.request(r, fmt.Sprintf("requests[%d].", i))
-	}
+	rs := []limiter.Request{}
+	f.read(params, nil, field{"requests", true, func(v value, at *path) {
+		if !f.list(v, at) {
+			return
+		}
+		var before value
+		for i, v := range v.items() {
+			if bytes.Equal(v, before) { // a line asks for many of one kind
+				rs = append(rs, rs[i-1])
+				continue
+			}
+			here := path{nil, "requests", i}
+			rs = append(rs, f.request(v, &here))
+			before = v
+		}
+	}})
 	if err := f.err(); err != nil {
 		return nil, err
 	}
@@ -168,109 +70,117 @@ func acquireBatch(ctx context.Context, l limiter.Limiter, params json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	out := batchResult{Results: make([]decision, len(ds))}
+	b := append(make([]byte, 0, 128*len(ds)), `{"results":[`...)
 	for i, d := range ds {
-		out.Results[i] = decided(d)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendDecision(b, d)
 	}
-	return out, nil
+	return append(b, "]}"...), nil
 }
 
-// decided is a decision as the wire has it.
-func decided(d limiter.Decision) decision {
-	out := decision{Granted: d.Granted, Now: at(d.Now)}
+// appendDecision writes a decision as the wire has it.
+func appendDecision(b []byte, d limiter.Decision) []byte {
 	if d.Granted {
-		out.Permit = &d.Permit
-		return out
+		b = appendText(append(b, `{"granted":true,"permit":`...), d.Permit)
+		return append(appendInstant(append(b, `,"now":`...), d.Now), '}')
 	}
+	b = appendInstant(append(b, `{"granted":false,"now":`...), d.Now)
+	b = appendInstant(append(b, `,"retryAt":`...), d.RetryAt)
 	// Both instants are rounded, so their difference may be short of it.
-	after := ms(d.RetryAfter())
-	out.RetryAt, out.RetryAfterMs = at(d.RetryAt), &after
-	out.Refused = make([]refusal, len(d.Refused))
+	b = appendWhole(b, `,"retryAfterMs":`, max(1, ms(d.RetryAfter())))
+	b = append(b, `,"refused":[`...)
 	for i, r := range d.Refused {
-		out.Refused[i] = refusal{Key: r.Key, Cause: r.Cause, RetryAt: at(r.RetryAt)}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendText(append(b, `{"key":`...), r.Key)
+		b = appendText(append(b, `,"cause":`...), string(r.Cause))
+		b = append(appendInstant(append(b, `,"retryAt":`...), r.RetryAt), '}')
 	}
-	return out
+	return append(b, "]}"...)
 }
 
-func settle(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func settle(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	s, ok := l.(limiter.Settler)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	var p permitParams
+	permit, costs, err := settlement(params, true)
+	if err != nil {
+		return nil, err
+	}
+	return nothing, s.Settle(ctx, permit, costs)
+}
+
+func settlement(params value, needed bool) (permit string, costs []limiter.Cost, err error) {
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	permit, costs := needs(&f, p.Permit, "permit"), f.costs(needs(&f, p.Costs, "costs"))
-	if err := f.err(); err != nil {
-		return nil, err
-	}
-	return struct{}{}, s.Settle(ctx, permit, costs)
+	f.read(params, nil,
+		field{"permit", true, func(v value, at *path) { permit = f.text(v, at) }},
+		field{"costs", needed, func(v value, _ *path) { costs = f.costs(v) }})
+	return permit, costs, f.err()
 }
 
 // release settles first, where there is something to settle and the limiter
 // can. A place is given back whatever becomes of that.
-func release(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
-	var p permitParams
-	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	permit := needs(&f, p.Permit, "permit")
-	var costs []limiter.Cost
-	if p.Costs != nil {
-		costs = f.costs(*p.Costs)
-	}
-	if err := f.err(); err != nil {
+func release(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
+	permit, costs, err := settlement(params, false)
+	if err != nil {
 		return nil, err
 	}
 	var settled error
 	if s, ok := l.(limiter.Settler); ok && len(costs) > 0 {
 		settled = s.Settle(ctx, permit, costs)
 	}
-	return struct{}{}, errors.Join(settled, l.Release(ctx, permit))
+	return nothing, errors.Join(settled, l.Release(ctx, permit))
 }
 
-func renew(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func renew(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	n, ok := l.(limiter.Renewer)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	var p renewParams
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	permits := needs(&f, p.Permits, "permits")
-	needs(&f, p.HoldMs, "holdMs")
-	hold := span(f.positive(p.HoldMs, mostMs, "", "holdMs"))
+	var permits []string
+	var hold time.Duration
+	f.read(params, nil,
+		field{"permits", true, func(v value, at *path) {
+			if !f.list(v, at) {
+				return
+			}
+			for i, v := range v.items() {
+				permits = append(permits, f.text(v, &path{nil, "permits", i}))
+			}
+		}},
+		field{"holdMs", true, func(v value, at *path) { hold = span(f.whole(v, at, 1, mostMs)) }})
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	return struct{}{}, n.Renew(ctx, permits, hold)
+	return nothing, n.Renew(ctx, permits, hold)
 }
 
 // throttle adds what is left of the wait to this machine's clock, where the
 // caller says it: clocks differ.
-func throttle(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
-	var p throttleParams
+func throttle(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	key, until := needs(&f, p.Key, "key"), time.Time(needs(&f, p.Until, "until"))
-	left := span(f.positive(p.ForMs, mostMs, "", "forMs"))
+	var key string
+	var until time.Time
+	var left time.Duration
+	f.read(params, nil,
+		field{"key", true, func(v value, at *path) { key = f.text(v, at) }},
+		field{"until", true, func(v value, at *path) { until = f.instant(v, at) }},
+		field{"forMs", false, func(v value, at *path) { left = span(f.whole(v, at, 1, mostMs)) }})
 	if err := f.err(); err != nil {
 		return nil, err
 	}
 	if left > 0 {
 		until = time.Now().Add(left)
 	}
-	return struct{}{}, l.Throttle(ctx, key, until)
+	return nothing, l.Throttle(ctx, key, until)
 }
 
-func openKey(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func openKey(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	o, ok := l.(limiter.Opener)
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -279,67 +189,58 @@ func openKey(ctx context.Context, l limiter.Limiter, params json.RawMessage) (an
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, o.Open(ctx, key)
+	return nothing, o.Open(ctx, key)
 }
 
-func keyOf(params json.RawMessage) (string, error) {
-	var p keyParams
+func keyOf(params value) (key string, err error) {
 	var f faults
-	if err := read(params, &p); err != nil {
-		return "", err
-	}
-	return needs(&f, p.Key, "key"), f.err()
+	f.read(params, nil, field{"key", true, func(v value, at *path) { key = f.text(v, at) }})
+	return key, f.err()
 }
 
-func peek(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func peek(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	k, ok := l.(limiter.Peeker)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	var p wireRequest
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	key, limits := needs(&f, p.Key, "key"), f.limits(p.Limits, "")
+	r := f.request(params, nil)
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	v, err := k.Peek(ctx, key, limits)
+	v, err := k.Peek(ctx, r.Key, r.Limits)
 	if err != nil {
 		return nil, err
 	}
-	out := peekResult{Now: at(v.Now), Usage: make([]usage, len(v.Usage))}
+	out := peekResult{Now: instant(v.Now), Usage: make([]usage, len(v.Usage))}
 	if !v.Throttled.IsZero() {
-		out.Throttled = at(v.Throttled)
+		until := instant(v.Throttled)
+		out.Throttled = &until
 	}
 	for i, u := range v.Usage {
 		out.Usage[i] = usage(u)
 	}
-	return out, nil
+	return json.Marshal(out)
 }
 
-func seed(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func seed(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	s, ok := l.(limiter.Seeder)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	var p seedParams
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	limits, ago := f.limits(p.Limits, ""), needs(&f, p.AgoMs, "agoMs")
-	if ago < 0 || ago > mostMs {
-		f.add("agoMs is %d: give milliseconds from 0 to %d", ago, mostMs)
-	}
+	var limits []limiter.Limit
+	var ago time.Duration
+	f.read(params, nil,
+		field{"limits", true, func(v value, _ *path) { limits = f.limits(v, nil) }},
+		field{"agoMs", true, func(v value, at *path) { ago = span(f.whole(v, at, 0, mostMs)) }})
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	return struct{}{}, s.Seed(ctx, limits, time.Now().Add(-span(ago)))
+	return nothing, s.Seed(ctx, limits, time.Now().Add(-ago))
 }
 
-func get(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func get(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	b, ok := l.(limiter.Blobs)
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -348,58 +249,41 @@ func get(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
-	value, err := b.Get(ctx, key)
+	stored, err := b.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return getResult{blob(value)}, nil
-}
-
-// blob is null where nothing is stored.
-func blob(b []byte) *[]byte {
-	if b == nil {
-		return nil
-	}
-	return &b
+	return json.Marshal(getResult{stored})
 }
 
 // swap replaces what is stored if it is still what the caller has seen, and
 // else says what it is.
-func swap(ctx context.Context, l limiter.Limiter, params json.RawMessage) (any, error) {
+func swap(ctx context.Context, l limiter.Limiter, params value) ([]byte, error) {
 	b, ok := l.(limiter.Blobs)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	var p swapParams
 	var f faults
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	key := needs(&f, p.Key, "key")
+	var key string
+	var seen, next []byte
+	f.read(params, nil,
+		field{"key", true, func(v value, at *path) { key = f.text(v, at) }},
+		field{"old", false, func(v value, at *path) { seen = f.blob(v, at) }},
+		field{"new", false, func(v value, at *path) { next = f.blob(v, at) }})
 	if err := f.err(); err != nil {
 		return nil, err
 	}
 	var out swapResult
 	err := b.Update(ctx, key, func(stored []byte) []byte {
-		out = swapResult{Swapped: same(stored, p.Old)}
-		if out.Swapped {
-			if p.New == nil {
-				return nil
-			}
-			return *p.New
+		if (stored == nil) == (seen == nil) && bytes.Equal(stored, seen) {
+			out = swapResult{Swapped: true}
+			return next
 		}
-		out.Value = blob(bytes.Clone(stored))
+		out = swapResult{Value: bytes.Clone(stored)}
 		return stored
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
-}
-
-func same(stored []byte, seen *[]byte) bool {
-	if seen == nil {
-		return stored == nil
-	}
-	return stored != nil && bytes.Equal(stored, *seen)
+	return json.Marshal(out)
 }

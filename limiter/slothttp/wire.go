@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/paceline-proxy/paceline/limiter"
 )
 
 // version is the protocol's. The slot has none of its own.
@@ -21,20 +19,6 @@ const (
 	Unauthorized       = "unauthorized"
 )
 
-// A call is what is posted.
-type call struct {
-	ProtocolVersion string `json:"protocolVersion"`
-	Method          string `json:"method"`
-	Params          any    `json:"params"`
-}
-
-// An answer is what comes back.
-type answer struct {
-	OK     bool   `json:"ok"`
-	Result any    `json:"result,omitempty"`
-	Error  *fault `json:"error,omitempty"`
-}
-
 // A fault is an error on the wire.
 type fault struct {
 	Code      string `json:"code"`
@@ -42,78 +26,11 @@ type fault struct {
 	Retryable bool   `json:"retryable"`
 }
 
-// What is posted is read with pointers, so that a 0 differs from what is not
-// there.
+// The results of the methods that are not asked for often. Bytes are base64 in
+// JSON, and null where there are none.
 type (
-	wireLimit struct {
-		Key        *string `json:"key"`
-		Calls      *int64  `json:"calls,omitempty"`
-		PerMs      *int64  `json:"perMs,omitempty"`
-		Concurrent *int64  `json:"concurrent,omitempty"`
-		Cost       *int64  `json:"cost,omitempty"`
-	}
-	wireRequest struct {
-		Key    *string      `json:"key"`
-		Limits *[]wireLimit `json:"limits"`
-		Cost   *int64       `json:"cost,omitempty"`
-		HoldMs *int64       `json:"holdMs,omitempty"`
-	}
-	wireCost struct {
-		Key  *string `json:"key"`
-		Cost *int64  `json:"cost"`
-	}
-	batchParams struct {
-		Requests *[]wireRequest `json:"requests"`
-	}
-	permitParams struct {
-		Permit *string     `json:"permit"`
-		Costs  *[]wireCost `json:"costs,omitempty"`
-	}
-	renewParams struct {
-		Permits *[]string `json:"permits"`
-		HoldMs  *int64    `json:"holdMs"`
-	}
-	throttleParams struct {
-		Key   *string  `json:"key"`
-		Until *instant `json:"until"`
-		ForMs *int64   `json:"forMs,omitempty"`
-	}
-	keyParams struct {
-		Key *string `json:"key"`
-	}
-	openParams struct {
-		Settings map[string]string `json:"settings"`
-	}
-	seedParams struct {
-		Limits *[]wireLimit `json:"limits"`
-		AgoMs  *int64       `json:"agoMs"`
-	}
-	swapParams struct {
-		Key *string `json:"key"`
-		Old *[]byte `json:"old"`
-		New *[]byte `json:"new"`
-	}
-)
-
-type (
-	decision struct {
-		Granted      bool      `json:"granted"`
-		Permit       *string   `json:"permit,omitempty"`
-		Now          *instant  `json:"now,omitempty"`
-		RetryAt      *instant  `json:"retryAt,omitempty"`
-		RetryAfterMs *int64    `json:"retryAfterMs,omitempty"`
-		Refused      []refusal `json:"refused,omitempty"`
-	}
-	refusal struct {
-		Key     string        `json:"key"`
-		Cause   limiter.Cause `json:"cause"`
-		RetryAt *instant      `json:"retryAt"`
-	}
-	batchResult struct {
-		Results []decision `json:"results"`
-	}
 	peekResult struct {
-		Now       *instant `json:"now"`
+		Now       instant  `json:"now"`
 		Throttled *instant `json:"throttled,omitempty"`
 		Usage     []usage  `json:"usage"`
 	}
@@ -122,11 +39,11 @@ type (
 		Held int `json:"held"`
 	}
 	getResult struct {
-		Value *[]byte `json:"value"`
+		Value []byte `json:"value"`
 	}
 	swapResult struct {
-		Swapped bool    `json:"swapped"`
-		Value   *[]byte `json:"value,omitempty"`
+		Swapped bool   `json:"swapped"`
+		Value   []byte `json:"value"` // what is stored, where it was not swapped
 	}
 )
 
@@ -138,30 +55,30 @@ const instantForm = "2006-01-02T15:04:05.000Z"
 // lastInstant is the latest that the form can say.
 var lastInstant = time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
 
-// at is an instant as the wire has it: rounded up, so that nobody asks early.
-func at(t time.Time) *instant {
+// appendInstant rounds up, so that nobody asks early.
+func appendInstant(b []byte, t time.Time) []byte {
 	if past := t.Nanosecond() % 1e6; past > 0 {
 		t = t.Add(time.Millisecond - time.Duration(past))
 	}
 	if t.After(lastInstant) {
 		t = lastInstant
 	}
-	i := instant(t.UTC())
-	return &i
+	return t.UTC().AppendFormat(b, `"`+instantForm+`"`)
 }
 
-func (i instant) MarshalJSON() ([]byte, error) {
-	return time.Time(i).AppendFormat(nil, `"`+instantForm+`"`), nil
+func parseInstant(s string) (time.Time, bool) {
+	t, err := time.Parse(instantForm, s)
+	return t, err == nil && t.Format(instantForm) == s
 }
+
+func (i instant) MarshalJSON() ([]byte, error) { return appendInstant(nil, time.Time(i)), nil }
 
 func (i *instant) UnmarshalJSON(b []byte) error {
 	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("an instant is no text: write it as %s", instantForm)
-	}
-	t, err := time.Parse(instantForm, s)
-	if err != nil || t.Format(instantForm) != s {
-		return fmt.Errorf("the instant %.40q is not as %s", s, instantForm)
+	_ = json.Unmarshal(b, &s) // what is no text is no instant
+	t, ok := parseInstant(s)
+	if !ok {
+		return fmt.Errorf("the instant %.40s is not as %s", b, instantForm)
 	}
 	*i = instant(t)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -314,6 +315,51 @@ func TestOpenWithSettings(t *testing.T) {
 	if got := post(&slothttp.Handler{}, envelope("open", `{}`)).Body.String(); !strings.Contains(got, `"unavailable"`) {
 		t.Errorf("nothing to open: %s", got)
 	}
+}
+
+// What is JSON is read as encoding/json reads it.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,"\"]}",{"b":null,"c":[]}], "\u0061" : -1.5e3 }`, ` [ true , false,null,"é\\", {} ] `,
+		`"\\\""`, `{"":{"":[[]]}}`, `12`, "{\n\t\"k\"\r: \"\\ud800\" }", "\"\xff\"", `{"\"":"a\\"}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		err := d.Decode(&want)
+		if err == nil && !json.Valid([]byte(text)) {
+			t.Skip() // more than one
+		}
+		got, ok := slothttp.Read(text)
+		if ok != (err == nil) {
+			t.Fatalf("%q: read %v, want %v", text, ok, err)
+		}
+		if ok && !reflect.DeepEqual(got, withoutNulls(want)) {
+			if strings.Contains(text, "null") {
+				t.Skip() // a field that is there twice, and null once
+			}
+			t.Errorf("%q is read as %v, want %v", text, got, want)
+		}
+	})
+}
+
+// withoutNulls leaves out the fields that are null.
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, f any) bool { return f == nil })
+		for name, f := range v {
+			v[name] = withoutNulls(f)
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNulls(v[i])
+		}
+	}
+	return v
 }
 
 // Whatever is posted is answered, and an answer of status 200 is one.

@@ -159,17 +159,20 @@ func TestLockedFile(t *testing.T) {
 	if took := time.Since(start); took < wait {
 		t.Errorf("waited %v, want %v", took, wait)
 	}
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	for what, call := range map[string]func() error{
-		"acquire":  func() error { _, err := l.Acquire(short, once("a")); return err },
-		"batch":    func() error { _, err := l.AcquireBatch(short, []limiter.Request{once("a")}); return err },
-		"release":  func() error { return l.Release(short, d.Permit) },
-		"throttle": func() error { return l.Throttle(short, "caller", time.Now().Add(time.Hour)) },
+	for what, call := range map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, once("a")); return err },
+		"batch": func(ctx context.Context) error {
+			_, err := l.AcquireBatch(ctx, []limiter.Request{once("a")})
+			return err
+		},
+		"release":  func(ctx context.Context) error { return l.Release(ctx, d.Permit) },
+		"throttle": func(ctx context.Context) error { return l.Throttle(ctx, "caller", time.Now().Add(time.Hour)) },
 	} {
-		if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+		short, cancel := context.WithTimeout(ctx, wait/10)
+		if err := call(short); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", what, err)
 		}
+		cancel()
 	}
 	// Who only looks waits for nobody who writes.
 	if v, err := l.Peek(ctx, "caller", []limiter.Limit{{Key: "a", Calls: 1, Per: time.Hour}, {Key: "p", Concurrent: 1}}); err != nil ||
@@ -178,11 +181,14 @@ func TestLockedFile(t *testing.T) {
 	}
 	_, err = sqlite.Open(ctx, path, sqlite.Options{Wait: wait})
 	says(t, err, path, "locked")
+	do(t, other, "ROLLBACK")
 
 	// The lock is given back while somebody waits.
+	patient, last := open(t, path), limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}}
+	do(t, other, "BEGIN IMMEDIATE")
 	time.AfterFunc(wait/4, func() { other.Exec("ROLLBACK") })
-	granted(t, l, limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}})
-	refused(t, l, limiter.Request{Limits: []limiter.Limit{{Key: "a", Calls: 2, Per: time.Hour}}})
+	granted(t, patient, last)
+	refused(t, l, last)
 }
 
 // After Close every call is an error that says so, and closing again is none.

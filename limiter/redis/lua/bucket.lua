@@ -12,7 +12,7 @@
 
 local pack, read, sub, concat = struct.pack, struct.unpack, string.sub, table.concat
 local min, max, floor, ceil = math.min, math.max, math.floor, math.ceil
-local HEAD, HEADSIZE = '<BdddddI4B', 46
+local HEAD, HEADSIZE = '<BdddddI4I2', 47
 local WINDOW, WINDOWSIZE = '<ddddddBB', 50
 local VERSION = 1
 local MOST = 64            -- entries of a window besides the youngest
