@@ -96,7 +96,7 @@ func keeps(t *testing.T, server string, o postgres.Options, outcome func(limiter
 	l := open(t, server, o)
 	limitertest.Run(t, limitertest.Harness{
 		Open:      func(*testing.T) limiter.Limiter { return l },
-		Unit:      60 * time.Millisecond,
+		Unit:      100 * time.Millisecond,
 		Tolerance: tolerance,
 		Outcome:   outcome,
 		Host:      func(t *testing.T, _ limiter.Limiter) limiter.Limiter { return open(t, server, o) },
