@@ -75,11 +75,12 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 			buckets.add(limit.Key)
 		}
 	}
+	leave := func() {}
 	if len(buckets.ids) > 0 {
 		lane := l.lanes[int(buckets.ids[0][0])%len(l.lanes)]
 		select {
 		case lane <- struct{}{}:
-			defer func() { <-lane }()
+			leave = func() { <-lane }
 		case <-ctx.Done():
 			return nil, l.failed(ctx.Err())
 		case <-l.life.Done():
@@ -104,9 +105,17 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 	b = appendNumbers(b, asks...)
 	b = append(b, ", "...)
 	b = strconv.AppendBool(b, l.durable)
-	answer, err := l.numbers(ctx, string(append(b, ')')))
+	row, err := l.callUntil(ctx, string(append(b, ')')), func(missed bool) {
+		leave()
+		if missed {
+			l.abandon(runs, &buckets)
+		}
+	})
 	if err != nil {
-		l.abandon(runs, &buckets)
+		return nil, err
+	}
+	answer, err := l.numbersIn(row)
+	if err != nil {
 		return nil, err
 	}
 	ds, err := decide(answer, runs, &buckets)

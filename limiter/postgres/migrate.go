@@ -112,8 +112,11 @@ func (l *Limiter) migrate(ctx context.Context, o Options, found int) error {
 	case o.Migrate == "check":
 		return l.target.wrong("schema %s is of version %d of %d, and migrate is check: %s", l.schema, found, version, ownerApplies)
 	}
-	_, err := l.call(ctx, steps(o.Schema))
-	return err
+	if _, err := l.call(ctx, steps(o.Schema)); err != nil {
+		return err
+	}
+	l.pool.Reset() // new connections are warm
+	return nil
 }
 
 // look says of what version the schema is, 0 where there is none, and whether

@@ -123,8 +123,9 @@ func Open(ctx context.Context, url string, o Options) (*Limiter, error) {
 	for i := range l.lanes {
 		l.lanes[i] = make(chan struct{}, 2)
 	}
-	c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()["generation"] = l.generation.Load()
+		l.warm(ctx, conn)
 		return nil
 	}
 	l.life, l.end = context.WithCancel(context.Background())

@@ -41,6 +41,9 @@ var errURL = errors.New("the limiter's PostgreSQL URL cannot be read: write post
 // other in the server, where the same keys are asked for.
 const mostConnections = 8
 
+// fewestConnections are kept open: a new one is slow to give its first answer.
+const fewestConnections = 2
+
 // parse reads a URL and takes our own settings out of it.
 func parse(text string, o Options) (*pgxpool.Config, Options, error) {
 	// What url.Parse and pgx say of a URL quotes it, and with it the password.
@@ -86,6 +89,9 @@ func parse(text string, o Options) (*pgxpool.Config, Options, error) {
 	}
 	if !strings.Contains(u.RawQuery, "pool_max_conns=") {
 		c.MaxConns = min(c.MaxConns, mostConnections)
+	}
+	if !strings.Contains(u.RawQuery, "pool_min_conns=") {
+		c.MinConns = min(c.MaxConns, fewestConnections)
 	}
 	if c.ConnConfig.ConnectTimeout == 0 || c.ConnConfig.ConnectTimeout > connectTimeout {
 		c.ConnConfig.ConnectTimeout = connectTimeout
