@@ -44,7 +44,7 @@ type run struct {
 func runsOf(rs []limiter.Request) []run {
 	var runs []run
 	for _, r := range rs {
-		if n := len(runs); n > 0 && equal(runs[n-1].Request, r) {
+		if n := len(runs); n > 0 && runs[n-1].Equal(r) {
 			runs[n-1].count++
 			continue
 		}
@@ -52,10 +52,6 @@ func runsOf(rs []limiter.Request) []run {
 		runs = append(runs, run{Request: r, count: 1, permit: rand.Int64N(1 << 62)})
 	}
 	return runs
-}
-
-func equal(a, b limiter.Request) bool {
-	return a.Key == b.Key && a.Cost == b.Cost && a.Hold == b.Hold && slices.Equal(a.Limits, b.Limits)
 }
 
 // permitted says whether a grant is given a permit: there is something to hold or
