@@ -3,6 +3,8 @@ package sqlite
 import (
 	"math"
 	"slices"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/settling"
 )
 
 // A bucket is everything counted under one key: a window for each span it has
@@ -24,7 +26,7 @@ type holding struct {
 	permit  uint64
 	expires int64
 	place   bool
-	share   *share // nil: nothing can be settled here
+	share   *settling.Share // nil: nothing can be settled here
 }
 
 // A bucket keeps this many windows besides those that one request needs. Spans
