@@ -127,12 +127,13 @@ func TestArrows(t *testing.T) {
 	const others = "..." // any package of another module
 	may := map[string][]string{
 		"limiter":                   {},
-		"limiter/memory":            {"limiter", "limiter/internal/settling"},
-		"limiter/sqlite":            {"limiter", "limiter/internal/settling", others},
+		"limiter/memory":            {"limiter", "limiter/internal/settling", "limiter/internal/spans"},
+		"limiter/sqlite":            {"limiter", "limiter/internal/settling", "limiter/internal/spans", others},
 		"limiter/redis":             {"limiter", others},
 		"limiter/postgres":          {"limiter", others},
 		"limiter/slothttp":          {"limiter"},
 		"limiter/internal/settling": {"limiter"},
+		"limiter/internal/spans":    {},
 		"dialect":                   {},
 		"budget":                    {"dialect"},
 		"budget/file":               {"budget", "dialect", "github.com/gofrs/flock", "golang.org/x/sys/unix"},
