@@ -215,6 +215,18 @@ func (l *Limiter) ask(ctx context.Context, do func(context.Context, limiter.Limi
 	return err
 }
 
+// askFor is ask of a shared limiter that is a T as well; of one that is not, it
+// returns [errors.ErrUnsupported].
+func askFor[T any](ctx context.Context, l *Limiter, do func(context.Context, T) error) error {
+	return l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) error {
+		t, ok := shared.(T)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		return do(ctx, t)
+	})
+}
+
 // answered reports whether an error, or none, is an answer.
 func answered(err error) bool {
 	return err == nil || errors.Is(err, limiter.ErrInvalid) || errors.Is(err, errors.ErrUnsupported)
