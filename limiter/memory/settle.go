@@ -76,7 +76,7 @@ func (l *Limiter) settle(s *share, total, now int64) (written uint64) {
 	sh := &l.shards[shardOf(s.hash)]
 	b := sh.bucket(s.hash, s.key)
 	for _, c := range s.Tallies {
-		if more, _, _ := c.Change(total); more > 0 && c.Per > 0 && b.seek(c.Per) == nil { // it was empty, and forgotten
+		if more, _, _ := c.Change(total); c.Per > 0 && more > 0 && b.seek(c.Per) == nil { // it was empty, and forgotten
 			b.open(c.Per, now)
 			l.opened(b, c.Per, now)
 		}

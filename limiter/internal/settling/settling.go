@@ -22,17 +22,20 @@ type Tally struct {
 // Of notes what a grant counts in a bucket that the request names with a cost of
 // a limit's own. It is not ok where the request does not.
 func Of(r *limiter.Request, bucket string, now int64) (s Share, ok bool) {
+	names := 0 // windows of the bucket
 	for i := range r.Limits {
-		l := &r.Limits[i]
-		ok = ok || l.Key == bucket && l.Cost > 0 && l.Calls > 0
+		if l := &r.Limits[i]; l.Calls > 0 && l.Key == bucket {
+			names++
+			ok = ok || l.Cost > 0
+		}
 	}
 	if !ok {
 		return s, false
 	}
-	s.Granted = now
+	s = Share{Granted: now, Tallies: make([]Tally, 0, names+1)}
 	var unnamed Tally
 	for _, l := range r.Limits {
-		if l.Key == bucket && l.Calls > 0 {
+		if l.Calls > 0 && l.Key == bucket {
 			c := Tally{Per: int64(l.Per), Calls: int64(l.Calls), First: int64(min(r.CostOf(l), l.Calls))}
 			s.Tallies = append(s.Tallies, c)
 			unnamed.Calls, unnamed.First = max(unnamed.Calls, c.Calls), max(unnamed.First, c.First)
