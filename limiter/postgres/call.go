@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -91,13 +92,5 @@ func (l *Limiter) numbers(ctx context.Context, statement string) ([]int64, error
 // isCode says whether an error is the server's, of one of some SQLSTATEs.
 func isCode(err error, codes ...string) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	for _, c := range codes {
-		if pe.Code == c {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, pe.Code)
 }

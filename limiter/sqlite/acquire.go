@@ -197,7 +197,7 @@ func (v *visit) occupy(r *limiter.Request, buckets []*bucket) (string, error) {
 		}
 		h.permit = p.number
 		b.held = append(b.held, h)
-		if err := v.settleDown(b); err != nil {
+		if err := v.addRow(b); err != nil {
 			return "", err
 		}
 		p.buckets = append(p.buckets, b.id)
