@@ -71,3 +71,20 @@ func TestKeys(t *testing.T) {
 		}
 	})
 }
+
+// L-07: a limiter is asked for one call for each request that is sent, the
+// repeated one too.
+func TestOneAcquireARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &noting{Limiter: memory.New()}
+		r := newRig(t, stub.Config{Script: []stub.Step{told(sec)}}, paceline.Provider{Limits: paceline.Limits{MaxPerMinute: 600, Pacing: paceline.Burst}})
+		r.Limiter = l
+		start := time.Now()
+		for range 3 {
+			r.chat(t.Context()).want(t, 200)
+		}
+		if sent := len(r.sent(start)); sent != 4 || len(l.asked) != sent {
+			t.Errorf("%d requests were sent, one of them again, and the limiter was asked %d times; want 4 and 4", sent, len(l.asked))
+		}
+	})
+}

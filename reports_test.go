@@ -252,7 +252,7 @@ func TestPlacesOfAKilledProcess(t *testing.T) {
 		rigs[0].Limiter.(*mortal).dead.Store(true)
 		killed()
 		all.Wait()
-		time.Sleep(start.Add(58 * sec).Sub(time.Now()))
+		time.Sleep(time.Until(start.Add(58 * sec)))
 		four(rigs[1])
 		all.Wait()
 		at := append(rigs[1].sent(start), rigs[2].sent(start)...)

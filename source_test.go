@@ -87,6 +87,20 @@ func TestOneSendSite(t *testing.T) {
 	}
 }
 
+// L-02: the gate alone asks a limiter. Nothing else of a request's path knows of
+// grants; a limiter in front of another passes on what it is asked, and doctor
+// asks for nothing.
+func TestOneAskSite(t *testing.T) {
+	may := []string{"gate/", "limiter/", "examples/", "internal/reach/", "internal/daemon/handover.go", "cmd/paceline/doctor.go"}
+	for path, f := range sources(t) {
+		for _, method := range []string{"Acquire", "AcquireBatch"} {
+			if len(calls(f, method)) > 0 && !slices.ContainsFunc(may, func(p string) bool { return strings.HasPrefix(path, p) }) {
+				t.Errorf("%s calls %s: who wants a grant stands in line at the gate", path, method)
+			}
+		}
+	}
+}
+
 // P-03, P-04, P-05, P-06, P-07, P-08, P-09: nothing else reaches a provider. A
 // Transport is composed by the daemon, which serves every command and every other process over HTTP, and by
 // the demo, whose provider is a stand-in, as is that of the hosts in internal/fleet, which only tests have; no command has one, whatever its name.

@@ -59,7 +59,7 @@ func Open(ctx context.Context, at string, o Options) (limiter.Limiter, error) {
 	case "module":
 		return opened(modules.Open(ctx, o.Home.Dir, address.Rest(at), o.Logger))
 	}
-	return nil, fmt.Errorf("no limiter has addresses of %s:", address.Scheme(at)) // Check knows them all
+	return nil, fmt.Errorf("no limiter has %s: addresses", address.Scheme(at)) // Check knows them all
 }
 
 // opened is a limiter that was opened, nil where it was not.
