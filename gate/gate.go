@@ -314,7 +314,7 @@ func (g *Gate) giveBack(grant Grant, now time.Time) {
 		if l.asking {
 			l.miss(grant.holds)
 		}
-		if l.lacks(grant.holds) && l.head(now) != nil {
+		if l.unblock(grant.holds) && l.head(now) != nil {
 			woken = append(woken, l)
 		}
 	}

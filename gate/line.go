@@ -310,9 +310,10 @@ func (g *Gate) behind(l *line, w *waiter) error {
 	}
 	judged := l.block.limits != nil || own.limits != nil
 	if w.unjudged == judged {
-		w.unjudged = !judged
-		if l.unjudged++; judged {
-			l.unjudged -= 2
+		if w.unjudged = !judged; judged {
+			l.unjudged--
+		} else {
+			l.unjudged++
 		}
 	}
 	if !judged {
@@ -385,9 +386,9 @@ func (l *line) miss(holds []string) {
 	}
 }
 
-// lacks reports whether what blocks the line is a place or tokens of one of
-// these buckets. Lanes that sleep for one wake.
-func (l *line) lacks(held []string) bool {
+// unblock reports whether what blocks the line is a place or tokens of one of
+// these buckets, and ends the sleep of lanes that one of them blocks.
+func (l *line) unblock(held []string) bool {
 	found := l.block.lacks(held)
 	for _, a := range l.lanes {
 		if a.block.lacks(held) {

@@ -98,11 +98,13 @@ func (g *Gate) hopes(l *line, w *waiter) bool {
 
 // wonder notes whether a waiter is yet to learn what holds it up.
 func (l *line) wonder(w *waiter, wonders bool) {
-	if w.wonders != wonders {
-		w.wonders = wonders
-		if l.wondering++; !wonders {
-			l.wondering -= 2
-		}
+	if w.wonders == wonders {
+		return
+	}
+	if w.wonders = wonders; wonders {
+		l.wondering++
+	} else {
+		l.wondering--
 	}
 }
 

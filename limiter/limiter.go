@@ -49,6 +49,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -273,4 +274,11 @@ func (r Request) CostOf(l Limit) int {
 		return l.Cost
 	}
 	return max(1, r.Cost)
+}
+
+// Equal says whether two requests are the same, word for word: limits in another
+// order make another request. Batches hold runs of equal ones, which a limiter can
+// look up and be told of once.
+func (r Request) Equal(o Request) bool {
+	return r.Key == o.Key && r.Cost == o.Cost && r.Hold == o.Hold && slices.Equal(r.Limits, o.Limits)
 }

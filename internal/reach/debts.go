@@ -83,13 +83,7 @@ func (l *Limiter) Open(ctx context.Context, key string) error {
 	l.mu.Lock()
 	delete(l.debts.throttles, key)
 	l.mu.Unlock()
-	err := l.ask(ctx, func(ctx context.Context, to limiter.Limiter) error {
-		o, ok := to.(limiter.Opener)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		return o.Open(ctx, key)
-	})
+	err := l.ask(ctx, as(func(ctx context.Context, to limiter.Opener) error { return to.Open(ctx, key) }))
 	return l.owe(err, func(d *debts) { d.opens[key] = true })
 }
 
@@ -102,14 +96,10 @@ func (l *Limiter) Seed(ctx context.Context, limits []limiter.Limit, at time.Time
 // Peek says what the shared limiter, or what stands in for it, holds against a
 // caller.
 func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) (v limiter.View, err error) {
-	err = l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) error {
-		p, ok := shared.(limiter.Peeker)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		v, err = p.Peek(ctx, key, limits)
+	err = l.ask(ctx, as(func(ctx context.Context, from limiter.Peeker) (err error) {
+		v, err = from.Peek(ctx, key, limits)
 		return err
-	})
+	}))
 	if errors.Is(err, errAway) {
 		return l.local.Peek(ctx, key, limits)
 	}
@@ -118,24 +108,14 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 
 // Get returns what hosts keep beside the counts.
 func (l *Limiter) Get(ctx context.Context, key string) (b []byte, err error) {
-	err = l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) error {
-		blobs, ok := shared.(limiter.Blobs)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		b, err = blobs.Get(ctx, key)
+	err = l.ask(ctx, as(func(ctx context.Context, from limiter.Blobs) (err error) {
+		b, err = from.Get(ctx, key)
 		return err
-	})
+	}))
 	return b, err
 }
 
 // Update replaces what hosts keep beside the counts.
 func (l *Limiter) Update(ctx context.Context, key string, f func([]byte) []byte) error {
-	return l.ask(ctx, func(ctx context.Context, shared limiter.Limiter) error {
-		blobs, ok := shared.(limiter.Blobs)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		return blobs.Update(ctx, key, f)
-	})
+	return l.ask(ctx, as(func(ctx context.Context, in limiter.Blobs) error { return in.Update(ctx, key, f) }))
 }

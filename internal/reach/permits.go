@@ -104,13 +104,7 @@ func (l *Limiter) Renew(ctx context.Context, ids []string, hold time.Duration) e
 	if err := l.local.Renew(ctx, local, hold); err != nil || len(shared) == 0 {
 		return err
 	}
-	err := l.ask(ctx, func(ctx context.Context, to limiter.Limiter) error {
-		r, ok := to.(limiter.Renewer)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		return r.Renew(ctx, shared, hold)
-	})
+	err := l.ask(ctx, as(func(ctx context.Context, to limiter.Renewer) error { return to.Renew(ctx, shared, hold) }))
 	switch {
 	case errors.Is(err, errAway):
 		return nil // its return renews them
@@ -164,13 +158,7 @@ func (l *Limiter) Settle(ctx context.Context, id string, costs []limiter.Cost) e
 	}
 	shared, until := p.shared, p.until
 	l.mu.Unlock()
-	err := l.ask(ctx, func(ctx context.Context, to limiter.Limiter) error {
-		s, ok := to.(limiter.Settler)
-		if !ok {
-			return errors.ErrUnsupported
-		}
-		return s.Settle(ctx, shared, costs)
-	})
+	err := l.ask(ctx, as(func(ctx context.Context, to limiter.Settler) error { return to.Settle(ctx, shared, costs) }))
 	return l.owe(err, func(d *debts) { d.settles[shared] = settling{costs, until} })
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -147,7 +148,7 @@ func (l *Limiter) open(ctx context.Context) error {
 }
 
 func closeLimiter(l limiter.Limiter) error {
-	if c, ok := l.(interface{ Close() error }); ok {
+	if c, ok := l.(io.Closer); ok {
 		return c.Close()
 	}
 	return nil
@@ -213,6 +214,18 @@ func (l *Limiter) ask(ctx context.Context, do func(context.Context, limiter.Limi
 		}
 	}
 	return err
+}
+
+// as is what a shared limiter is to do that is a T as well; one that is not
+// answers [errors.ErrUnsupported].
+func as[T any](do func(context.Context, T) error) func(context.Context, limiter.Limiter) error {
+	return func(ctx context.Context, shared limiter.Limiter) error {
+		t, ok := shared.(T)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		return do(ctx, t)
+	}
 }
 
 // answered reports whether an error, or none, is an answer.

@@ -159,13 +159,7 @@ func (l *Limiter) pay(ask asking) error {
 		return err
 	}
 	for key := range opens {
-		if err := ask(func(ctx context.Context, to limiter.Limiter) error {
-			o, ok := to.(limiter.Opener)
-			if !ok {
-				return nil
-			}
-			return o.Open(ctx, key)
-		}); !answered(err) {
+		if err := ask(as(func(ctx context.Context, to limiter.Opener) error { return to.Open(ctx, key) })); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) { delete(d.opens, key) })
@@ -181,13 +175,7 @@ func (l *Limiter) pay(ask asking) error {
 		})
 	}
 	for id, s := range settles {
-		if err := ask(func(ctx context.Context, to limiter.Limiter) error {
-			settler, ok := to.(limiter.Settler)
-			if !ok {
-				return nil
-			}
-			return settler.Settle(ctx, id, s.costs)
-		}); !answered(err) {
+		if err := ask(as(func(ctx context.Context, to limiter.Settler) error { return to.Settle(ctx, id, s.costs) })); !answered(err) {
 			return err
 		}
 		paid(func(d *debts) {
@@ -240,12 +228,7 @@ func (l *Limiter) adopt(ask asking) error {
 	for {
 		ids, rs, renew, hold := l.homeless()
 		if len(renew) > 0 {
-			if err := ask(func(ctx context.Context, to limiter.Limiter) error {
-				if r, ok := to.(limiter.Renewer); ok {
-					return r.Renew(ctx, renew, hold)
-				}
-				return nil
-			}); !answered(err) {
+			if err := ask(as(func(ctx context.Context, to limiter.Renewer) error { return to.Renew(ctx, renew, hold) })); !answered(err) {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/paceline-proxy/paceline/limiter"
 )
@@ -151,7 +152,7 @@ func checkSettleOversize(s *Subject) error {
 	if err != nil {
 		return err
 	}
-	for _, total := range []int{1000, 1 << 40, 500} {
+	for _, total := range []int{1000, min(1<<40, math.MaxInt), 500} {
 		if err := s.settle(d.Permit, "a", total); err != nil {
 			return err
 		}

@@ -1,5 +1,11 @@
 package memory
 
+import (
+	"slices"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/spans"
+)
+
 // A bucket is everything counted under one key: a window for each span it has
 // been asked with, and the places that permits hold.
 type bucket struct {
@@ -12,10 +18,6 @@ type bucket struct {
 	windows []window
 	held    []uint32 // places, as a heap: the next to lapse first
 }
-
-// A bucket keeps this many windows besides those that one request needs. Spans
-// that depend on a learned factor come and go.
-const mostWindows = 16
 
 // window is the window of a span, or nil. It is most likely the nth: requests
 // tend to name a bucket's windows in one order.
@@ -35,31 +37,19 @@ func (b *bucket) seek(per int64) *window {
 	return nil
 }
 
-// view is a window over the bucket's history: what the shortest of the windows
-// that reach back far enough holds, since it is the least coarse, or the
-// longest of all.
+// view is a window over the bucket's history.
 func (b *bucket) view(per, now int64) window {
-	source := -1
-	for i := range b.windows {
-		p := b.windows[i].per
-		switch {
-		case source < 0,
-			p >= per && (p < b.windows[source].per || b.windows[source].per < per),
-			p < per && p > b.windows[source].per:
-			source = i
-		}
+	if i := spans.Source(b, per); i >= 0 {
+		return b.windows[i].copyOf(per, now)
 	}
-	if source < 0 {
-		return window{per: per}
-	}
-	return b.windows[source].copyOf(per, now)
+	return window{per: per}
 }
 
 // open adds a window over the bucket's history.
 func (b *bucket) open(per, now int64) {
 	w := b.view(per, now)
 	w.asked = now
-	if i := b.spare(per, now); i >= 0 {
+	if i := spans.Spare(b, per, now); i >= 0 {
 		b.windows[i] = w
 		return
 	}
@@ -70,52 +60,12 @@ func (b *bucket) open(per, now int64) {
 	b.windows = grown
 }
 
-// spare is a window that a new one of span per may replace, or -1.
-func (b *bucket) spare(per, now int64) int {
-	longest := max(per, b.longest())
-	oldest := -1
-	for i := range b.windows {
-		w := &b.windows[i]
-		if w.per == longest || w.asked >= now {
-			continue
-		}
-		if w.stale(now) {
-			return i
-		}
-		if oldest < 0 || w.asked < b.windows[oldest].asked {
-			oldest = i
-		}
-	}
-	if len(b.windows) >= mostWindows {
-		return oldest
-	}
-	return -1
-}
-
-func (b *bucket) longest() int64 {
-	var per int64
-	for i := range b.windows {
-		per = max(per, b.windows[i].per)
-	}
-	return per
-}
-
-// stale says whether a window can go if a longer one stays: for twice its span
-// nobody asked for it, so no instant we named to anybody lies ahead, and all
-// that it holds is in the longer one.
-func (w *window) stale(now int64) bool { return now-w.asked-w.per > w.per }
-
 // prune drops stale windows. The others move.
 func (b *bucket) prune(now int64) {
-	longest := b.longest()
-	kept := b.windows[:0]
-	for i := range b.windows {
-		w := &b.windows[i]
-		if w.per != longest && w.stale(now) {
-			continue
-		}
-		kept = append(kept, *w)
-	}
-	clear(b.windows[len(kept):])
-	b.windows = kept
+	longest := spans.Longest(b)
+	b.windows = slices.DeleteFunc(b.windows, func(w window) bool { return w.per != longest && spans.Stale(w.per, w.asked, now) })
 }
+
+// Len and Span are what [spans] has to know of the windows.
+func (b *bucket) Len() int                      { return len(b.windows) }
+func (b *bucket) Span(i int) (per, asked int64) { return b.windows[i].per, b.windows[i].asked }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/spans"
 )
 
 // keepAll stops sweeping, so that no bucket forgets which spans it was asked
@@ -206,7 +207,7 @@ func TestSpansComeAndGo(t *testing.T) {
 			if d.Granted {
 				granted = append(granted, d.Now)
 			}
-			if n := len(l.find("a").windows); n > mostWindows {
+			if n := len(l.find("a").windows); n > spans.Most {
 				t.Fatalf("%d windows", n)
 			}
 			time.Sleep(30 * time.Millisecond)

@@ -1,6 +1,10 @@
 package memory
 
-import "math"
+import (
+	"math"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/spans"
+)
 
 // bookUnnamed counts a grant in those windows of its buckets that the request
 // did not name: they are views of the same history. It counts there as the most
@@ -43,7 +47,7 @@ func (b *bucket) book(asks []ask, now int64) (stale bool) {
 			w.expire(now)
 			// Without regard to its numbers: up to the brim, if need be.
 			w.book(now, min(cost, math.MaxInt64-w.used()))
-			stale = stale || w.stale(now)
+			stale = stale || spans.Stale(w.per, w.asked, now)
 		}
 	}
 	return stale

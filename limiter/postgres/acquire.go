@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -44,7 +45,7 @@ type run struct {
 func runsOf(rs []limiter.Request) []run {
 	var runs []run
 	for _, r := range rs {
-		if n := len(runs); n > 0 && equal(runs[n-1].Request, r) {
+		if n := len(runs); n > 0 && runs[n-1].Equal(r) {
 			runs[n-1].count++
 			continue
 		}
@@ -52,10 +53,6 @@ func runsOf(rs []limiter.Request) []run {
 		runs = append(runs, run{Request: r, count: 1, permit: rand.Int64N(1 << 62)})
 	}
 	return runs
-}
-
-func equal(a, b limiter.Request) bool {
-	return a.Key == b.Key && a.Cost == b.Cost && a.Hold == b.Hold && slices.Equal(a.Limits, b.Limits)
 }
 
 // permitted says whether a grant is given a permit: there is something to hold or
@@ -77,35 +74,12 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 	}
 	leave := func() {}
 	if len(buckets.ids) > 0 {
-		lane := l.lanes[int(buckets.ids[0][0])%len(l.lanes)]
-		select {
-		case lane <- struct{}{}:
-			leave = func() { <-lane }
-		case <-ctx.Done():
-			return nil, l.failed(ctx.Err())
-		case <-l.life.Done():
-			return nil, errClosed
+		var err error
+		if leave, err = l.enter(ctx, buckets.ids[0]); err != nil {
+			return nil, err
 		}
 	}
-	var asks []int64
-	for _, r := range runs {
-		hold := int64(0)
-		if permitted(r.Request) {
-			hold = micros(r.Hold)
-		}
-		asks = append(asks, callers.number(r.Key), int64(r.count), hold, r.permit, int64(len(r.Limits)))
-		asks = appendLimits(asks, &buckets, r.Request)
-	}
-	b := append([]byte("select "), l.schema...)
-	b = append(b, ".acquire("...)
-	b = appendIDs(b, buckets.ids...)
-	b = append(b, ", "...)
-	b = appendIDs(b, callers.ids...)
-	b = append(b, ", "...)
-	b = appendNumbers(b, asks...)
-	b = append(b, ", "...)
-	b = strconv.AppendBool(b, l.durable)
-	row, err := l.callUntil(ctx, string(append(b, ')')), func(missed bool) {
+	row, err := l.callUntil(ctx, l.question(runs, &buckets, &callers), func(missed bool) {
 		leave()
 		if missed {
 			l.abandon(runs, &buckets)
@@ -124,6 +98,42 @@ func (l *Limiter) acquire(ctx context.Context, rs []limiter.Request) ([]limiter.
 	}
 	l.note(answer[0], answer[1])
 	return ds, nil
+}
+
+// enter waits until there is room in the lane of a bucket.
+func (l *Limiter) enter(ctx context.Context, bucket id) (leave func(), err error) {
+	lane := l.lanes[int(bucket[0])%len(l.lanes)]
+	select {
+	case lane <- struct{}{}:
+		return func() { <-lane }, nil
+	case <-ctx.Done():
+		return nil, l.failed(ctx.Err())
+	case <-l.life.Done():
+		return nil, errClosed
+	}
+}
+
+// question is the statement that asks for runs of requests.
+func (l *Limiter) question(runs []run, buckets, callers *index) string {
+	var asks []int64
+	for _, r := range runs {
+		hold := int64(0)
+		if permitted(r.Request) {
+			hold = micros(r.Hold)
+		}
+		asks = append(asks, callers.number(r.Key), int64(r.count), hold, r.permit, int64(len(r.Limits)))
+		asks = appendLimits(asks, buckets, r.Request)
+	}
+	b := append([]byte("select "), l.schema...)
+	b = append(b, ".acquire("...)
+	b = appendIDs(b, buckets.ids...)
+	b = append(b, ", "...)
+	b = appendIDs(b, callers.ids...)
+	b = append(b, ", "...)
+	b = appendNumbers(b, asks...)
+	b = append(b, ", "...)
+	b = strconv.AppendBool(b, l.durable)
+	return string(append(b, ')'))
 }
 
 // appendLimits writes the limits of a request as the server's functions read them.
@@ -145,7 +155,7 @@ func appendLimits(to []int64, buckets *index, r limiter.Request) []int64 {
 	return to
 }
 
-var errShort = fmt.Errorf("it ends too soon")
+var errShort = errors.New("it ends too soon")
 
 // decide reads what the server answered to runs of requests.
 func decide(answer []int64, runs []run, buckets *index) ([]limiter.Decision, error) {
@@ -186,7 +196,7 @@ func decide(answer []int64, runs []run, buckets *index) ([]limiter.Decision, err
 		for range int64(r.count) - counts[0] {
 			d, ok := refused[r.Key]
 			if !ok {
-				return nil, fmt.Errorf("a refusal without a cause")
+				return nil, errors.New("a refusal without a cause")
 			}
 			ds = append(ds, d)
 		}

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func BenchmarkHotKey(b *testing.B) {
 		return limiter.Request{Key: "c", Limits: []limiter.Limit{
 			{Key: key, Calls: calls, Per: time.Second}, {Key: key, Calls: calls, Per: time.Minute}, {Key: key, Calls: calls, Per: time.Hour}}}
 	}
-	const plenty = 1 << 40
+	const plenty = min(1<<40, math.MaxInt)
 	callers := func(b *testing.B, size int, f func() error) {
 		b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
 		b.RunParallel(func(pb *testing.PB) {

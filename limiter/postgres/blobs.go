@@ -46,7 +46,7 @@ func (l *Limiter) Update(ctx context.Context, key string, f func(old []byte) []b
 		select {
 		case <-time.After(rand.N(time.Duration(min(try, 20)) * time.Millisecond)):
 		case <-ctx.Done():
-			return ctx.Err()
+			return l.failed(ctx.Err())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -158,13 +159,5 @@ func (l *Limiter) numbersIn(row [][]byte) (ns []int64, err error) {
 // isCode says whether an error is the server's, of one of some SQLSTATEs.
 func isCode(err error, codes ...string) bool {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	for _, c := range codes {
-		if pe.Code == c {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, pe.Code)
 }

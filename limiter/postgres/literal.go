@@ -22,8 +22,7 @@ func idOf(key string) id {
 // An index numbers keys from 1, in the order of their ids, which is that of their
 // locks.
 type index struct {
-	ids []id
-	// keys in the same order.
+	ids  []id
 	keys []string
 }
 

@@ -114,17 +114,13 @@ func (q *question) put(next int) int {
 			continue
 		}
 		n := 1
-		for n < mostEqual && next+n < len(q.rs) && equal(r, q.rs[next+n]) {
+		for n < mostEqual && next+n < len(q.rs) && r.Equal(q.rs[next+n]) {
 			n++
 		}
 		q.add(r, next, n)
 		next += n
 	}
 	return next
-}
-
-func equal(a, b limiter.Request) bool {
-	return a.Key == b.Key && a.Cost == b.Cost && a.Hold == b.Hold && slices.Equal(a.Limits, b.Limits)
 }
 
 // add puts a run of n requests.
@@ -360,4 +356,4 @@ func appendDouble(b []byte, v float64) []byte {
 
 // count is a number of calls as Lua has it: all of them are whole up to 1<<53,
 // and sums of two must be.
-func count(n int) float64 { return float64(min(n, 1<<52)) }
+func count(n int) float64 { return float64(min(int64(n), 1<<52)) }

@@ -108,7 +108,7 @@ func (l *Limiter) ask(ctx context.Context, last *epoch) (*epoch, error) {
 	}
 	parts, err := m.AsStrSlice()
 	if err != nil || len(parts) != 4 {
-		return nil, l.where.explain(fmt.Errorf("an answer that makes no sense: %w", err))
+		return nil, l.where.explain(errAnswer)
 	}
 	server := parts[1]
 	if err := l.supported(server); err != nil {

@@ -74,7 +74,7 @@ func parse(text string, o Options) (*target, error) {
 		t.network, t.option.InitAddress = "unix", []string{socket}
 	}
 	t.where.host = strings.Join(t.option.InitAddress, ", ")
-	if err := t.settle(u, q); err != nil {
+	if err := t.configure(u, q); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -83,8 +83,8 @@ func parse(text string, o Options) (*target, error) {
 // settings are those that a URL may have.
 var settings = []string{"tag", "strict", "db", "addr", "socket", "master_set", "sentinel_user", "sentinel_password", "skip_verify"}
 
-// settle takes over the user and the settings of a URL.
-func (t *target) settle(u *url.URL, q url.Values) error {
+// configure takes over the user and the settings of a URL.
+func (t *target) configure(u *url.URL, q url.Values) error {
 	for name := range q {
 		if !slices.Contains(settings, name) { // which may be a piece of a password, too
 			return fmt.Errorf("redis: the URL has a setting that is none of %s", strings.Join(settings, ", "))

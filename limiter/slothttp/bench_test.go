@@ -1,6 +1,7 @@
 package slothttp_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -17,11 +18,12 @@ func BenchmarkAcquire(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
+	const endless = min(1<<40, math.MaxInt)
 	r := limiter.Request{Key: "openference/acme/scope", Hold: time.Millisecond, Limits: []limiter.Limit{
-		{Key: "openference/acme//requests", Calls: 1 << 40, Per: time.Second},
-		{Key: "openference/acme//requests", Calls: 1 << 40, Per: time.Minute},
-		{Key: "openference/acme//tokens", Calls: 1 << 40, Per: time.Minute, Cost: 3000},
-		{Key: "openference/acme//places", Concurrent: 1 << 40},
+		{Key: "openference/acme//requests", Calls: endless, Per: time.Second},
+		{Key: "openference/acme//requests", Calls: endless, Per: time.Minute},
+		{Key: "openference/acme//tokens", Calls: endless, Per: time.Minute, Cost: 3000},
+		{Key: "openference/acme//places", Concurrent: endless},
 	}}
 	b.Run("single", func(b *testing.B) {
 		for b.Loop() {

@@ -309,7 +309,7 @@ func (t *target) status(method string, status int, body []byte) *Error {
 	case status >= 500:
 		e.Advice = "see its log"
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Advice = "give it the secret that it was started with, in PACELINE_SLOT_SECRET"
+		e.Advice = showSecret
 	default:
 		e.Advice = "is this the URL of a limiter of adapter protocol 2?"
 	}

@@ -64,7 +64,7 @@ func (t *target) blamed(method string, f fault) *Error {
 	case UnknownMethod:
 		e.err = said{clean(f.Message), errors.ErrUnsupported}
 	case Unauthorized:
-		e.Advice = "give it the secret that it was started with, in PACELINE_SLOT_SECRET"
+		e.Advice = showSecret
 	case UnsupportedVersion:
 		e.Advice = "it speaks another version than adapter protocol 2: use a release of it that does"
 	case Unavailable:
@@ -72,6 +72,8 @@ func (t *target) blamed(method string, f fault) *Error {
 	}
 	return e
 }
+
+const showSecret = "give it the secret that it was started with, in PACELINE_SLOT_SECRET"
 
 // unreached is a fault of the transport.
 func (t *target) unreached(ctx context.Context, method string, err error) *Error {

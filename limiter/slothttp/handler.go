@@ -165,7 +165,7 @@ func (h *Handler) answer(ctx context.Context, c value) (result []byte, err error
 	case "open":
 		return nothing, h.open(ctx, params)
 	case "close":
-		return nothing, h.close()
+		return nothing, h.Close()
 	}
 	unknown := &callError{UnknownMethod, fmt.Errorf("there is no method %.40q here", method)}
 	m, ok := methods[method]
@@ -231,18 +231,15 @@ func (h *Handler) open(ctx context.Context, params value) error {
 	return nil
 }
 
-// close has nothing but open be answered. A Limiter that was given stays as
-// it is: it is its owner's.
-func (h *Handler) close() error {
+// Close closes the slot, as close does: nothing but open is answered then. What
+// open has made ends; a Limiter that was given stays as it is: it is its owner's.
+func (h *Handler) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.opened
 	h.opened, h.settings, h.closed = nil, nil, true
 	return closeIt(l)
 }
-
-// Close ends what open has made. The slot is closed then.
-func (h *Handler) Close() error { return h.close() }
 
 func closeIt(l limiter.Limiter) error {
 	if c, ok := l.(io.Closer); ok {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/settling"
 )
 
 // Acquire asks for one call.
@@ -179,7 +180,10 @@ func (v *visit) occupy(r *limiter.Request, buckets []*bucket) (string, error) {
 	}
 	var p permit
 	for i, b := range buckets {
-		h := holding{expires: after(v.now, int64(r.Hold)), share: shareOf(r, b.key, v.now)}
+		h := holding{expires: after(v.now, int64(r.Hold))}
+		if s, ok := settling.Of(r, b.key, v.now); ok {
+			h.share = &s
+		}
 		earlier := false
 		for k, l := range r.Limits {
 			h.place = h.place || buckets[k] == b && l.Concurrent > 0
@@ -193,7 +197,7 @@ func (v *visit) occupy(r *limiter.Request, buckets []*bucket) (string, error) {
 		}
 		h.permit = p.number
 		b.held = append(b.held, h)
-		if err := v.settleDown(b); err != nil {
+		if err := v.addRow(b); err != nil {
 			return "", err
 		}
 		p.buckets = append(p.buckets, b.id)

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,9 +13,9 @@ import (
 
 func BenchmarkAcquire(b *testing.B) {
 	ctx := context.Background()
-	second := limiter.Limit{Key: "a", Calls: 1 << 40, Per: time.Second}
-	minute := limiter.Limit{Key: "a", Calls: 1 << 40, Per: time.Minute}
-	hour := limiter.Limit{Key: "a", Calls: 1 << 40, Per: time.Hour}
+	second := limiter.Limit{Key: "a", Calls: math.MaxInt32, Per: time.Second}
+	minute := limiter.Limit{Key: "a", Calls: math.MaxInt32, Per: time.Minute}
+	hour := limiter.Limit{Key: "a", Calls: math.MaxInt32, Per: time.Hour}
 	places := limiter.Limit{Key: "p", Concurrent: 100}
 	for _, c := range []struct {
 		name   string

@@ -3,6 +3,9 @@ package sqlite
 import (
 	"math"
 	"slices"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/settling"
+	"github.com/paceline-proxy/paceline/limiter/internal/spans"
 )
 
 // A bucket is everything counted under one key: a window for each span it has
@@ -24,12 +27,8 @@ type holding struct {
 	permit  uint64
 	expires int64
 	place   bool
-	share   *share // nil: nothing can be settled here
+	share   *settling.Share // nil: nothing can be settled here
 }
-
-// A bucket keeps this many windows besides those that one request needs. Spans
-// that depend on a learned factor come and go.
-const mostWindows = 16
 
 // seek is the window of a span, or nil.
 func (b *bucket) seek(per int64) *window {
@@ -41,24 +40,12 @@ func (b *bucket) seek(per int64) *window {
 	return nil
 }
 
-// view is a window over the bucket's history: what the shortest of the windows
-// that reach back far enough holds, since it is the least coarse, or the longest
-// of all.
+// view is a window over the bucket's history.
 func (b *bucket) view(per, now int64) window {
-	var source *window
-	for i := range b.windows {
-		w := &b.windows[i]
-		switch {
-		case source == nil,
-			w.per >= per && (w.per < source.per || source.per < per),
-			w.per < per && w.per > source.per:
-			source = w
-		}
+	if i := spans.Source(b, per); i >= 0 {
+		return b.windows[i].over(per, now)
 	}
-	if source == nil {
-		return window{per: per}
-	}
-	return source.over(per, now)
+	return window{per: per}
 }
 
 // ask is the window of a span as a request at now finds it. Windows found before
@@ -69,7 +56,7 @@ func (b *bucket) ask(per, now int64) *window {
 		b.changed = true
 		opened := b.view(per, now)
 		opened.asked = now
-		if i := b.spare(per, now); i >= 0 {
+		if i := spans.Spare(b, per, now); i >= 0 {
 			b.windows[i] = opened
 		} else {
 			b.windows = append(b.windows, opened)
@@ -83,40 +70,9 @@ func (b *bucket) ask(per, now int64) *window {
 	return w
 }
 
-// spare is a window that a new one of span per may replace, or -1.
-func (b *bucket) spare(per, now int64) int {
-	longest := max(per, b.longest())
-	oldest := -1
-	for i := range b.windows {
-		w := &b.windows[i]
-		if w.per == longest || w.asked >= now {
-			continue
-		}
-		if w.stale(now) {
-			return i
-		}
-		if oldest < 0 || w.asked < b.windows[oldest].asked {
-			oldest = i
-		}
-	}
-	if len(b.windows) >= mostWindows {
-		return oldest
-	}
-	return -1
-}
-
-func (b *bucket) longest() int64 {
-	var per int64
-	for i := range b.windows {
-		per = max(per, b.windows[i].per)
-	}
-	return per
-}
-
-// stale says whether a window can go if a longer one stays: for more than its
-// span nobody asked for it, so no instant we named to anybody lies ahead, and all
-// that it holds is in the longer one.
-func (w *window) stale(now int64) bool { return now-w.asked-w.per > w.per }
+// Len and Span are what [spans] has to know of the windows.
+func (b *bucket) Len() int                      { return len(b.windows) }
+func (b *bucket) Span(i int) (per, asked int64) { return b.windows[i].per, b.windows[i].asked }
 
 // bookUnnamed counts a grant of an instant up to now in those windows that its
 // request did not name: they are views of the same history. Windows may move.
@@ -132,8 +88,8 @@ func (b *bucket) bookUnnamed(at, cost, now int64, named func(per int64) bool) {
 			w.insert(at, cost)
 		}
 	}
-	longest := b.longest()
-	b.windows = slices.DeleteFunc(b.windows, func(w window) bool { return w.per != longest && w.stale(now) })
+	longest := spans.Longest(b)
+	b.windows = slices.DeleteFunc(b.windows, func(w window) bool { return w.per != longest && spans.Stale(w.per, w.asked, now) })
 }
 
 // lapse lets go of what permits held whose hold has passed.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"hash/crc32"
 	"math"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/settling"
 )
 
 // A bucket is stored as numbers, mostly small, since an instant is what passed
@@ -55,14 +57,14 @@ func (b *bucket) encode() []byte {
 		put(bit(h.place))
 		put(bit(h.share != nil))
 		if h.share != nil {
-			put(h.share.granted)
-			put(h.share.since)
-			put(int64(len(h.share.tallies)))
-			for _, c := range h.share.tallies {
-				put(c.per)
-				put(c.calls)
-				put(c.first)
-				put(c.later)
+			put(h.share.Granted)
+			put(h.share.Since)
+			put(int64(len(h.share.Tallies)))
+			for _, c := range h.share.Tallies {
+				put(c.Per)
+				put(c.Calls)
+				put(c.First)
+				put(c.Later)
 			}
 		}
 	}
@@ -113,13 +115,13 @@ func (b *bucket) parse(raw []byte) error {
 		last = h.expires
 		h.place = r.number() == 1
 		if r.number() == 1 {
-			h.share = &share{granted: r.number(), since: r.number()}
+			h.share = &settling.Share{Granted: r.number(), Since: r.number()}
 			for range r.count(4) {
-				c := tally{per: r.number(), calls: r.number(), first: r.number(), later: r.number()}
-				r.check(c.first <= c.calls && c.later <= c.calls-c.first)
-				h.share.tallies = append(h.share.tallies, c)
+				c := settling.Tally{Per: r.number(), Calls: r.number(), First: r.number(), Later: r.number()}
+				r.check(c.First <= c.Calls && c.Later <= c.Calls-c.First)
+				h.share.Tallies = append(h.share.Tallies, c)
 			}
-			r.check(len(h.share.tallies) > 0)
+			r.check(len(h.share.Tallies) > 0)
 		}
 		b.held = append(b.held, h)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/settling"
 )
 
 // samples are buckets as they come.
@@ -31,10 +33,10 @@ func samples() []*bucket {
 			},
 			held: []holding{
 				{permit: math.MaxUint64, expires: math.MaxInt64, place: true},
-				{permit: 1, expires: earliest, share: &share{granted: earliest, since: earliest + 5, tallies: []tally{
-					{per: 1e9, calls: 100, first: 10, later: 90}, {calls: 100, first: 7},
+				{permit: 1, expires: earliest, share: &settling.Share{Granted: earliest, Since: earliest + 5, Tallies: []settling.Tally{
+					{Per: 1e9, Calls: 100, First: 10, Later: 90}, {Calls: 100, First: 7},
 				}}},
-				{permit: 2, expires: math.MaxInt64 - 1, place: true, share: &share{granted: 1, tallies: []tally{{}}}},
+				{permit: 2, expires: math.MaxInt64 - 1, place: true, share: &settling.Share{Granted: 1, Tallies: []settling.Tally{{}}}},
 			},
 		},
 	}

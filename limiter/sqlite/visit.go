@@ -138,8 +138,8 @@ func (v *visit) read(q query, arg any) (*bucket, error) {
 	return b, nil
 }
 
-// settleDown gives a bucket a row.
-func (v *visit) settleDown(b *bucket) error {
+// addRow gives a bucket a row.
+func (v *visit) addRow(b *bucket) error {
 	if b.id != 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (v *visit) write() error {
 		if !b.changed || b.id == 0 && idle <= v.now {
 			continue
 		}
-		if err := v.settleDown(b); err != nil {
+		if err := v.addRow(b); err != nil {
 			return err
 		}
 		if err := v.set(setBucket, idle, b.encode(), b.id); err != nil {

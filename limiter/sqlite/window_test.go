@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/paceline-proxy/paceline/limiter/internal/spans"
 )
 
 // A line is a grant in a plain log, which these tests believe instead of the
@@ -91,7 +93,7 @@ func TestExactWhileSmall(t *testing.T) {
 			}
 			b.bookUnnamed(now, cost, now, func(per int64) bool { return per == pers[0] || per == pers[len(pers)-1] })
 			log = append(log, line{now, cost})
-			if n := len(b.windows); n > mostWindows {
+			if n := len(b.windows); n > spans.Most {
 				t.Fatalf("seed %d: %d windows", seed, n)
 			}
 		}
@@ -189,7 +191,7 @@ func TestSpansComeAndGo(t *testing.T) {
 			b.ask(per, now).book(now, 1)
 		}
 		b.bookUnnamed(now, 1, now, func(per int64) bool { return per == pace || per == int64(time.Minute) })
-		if n := len(b.windows); n > mostWindows {
+		if n := len(b.windows); n > spans.Most {
 			t.Fatalf("%d windows", n)
 		}
 		if n := b.ask(int64(time.Minute), now).used; n != i+1 {
