@@ -75,7 +75,9 @@ func TestHostileAnswers(t *testing.T) {
 				io.WriteString(c, tt.answer)
 				c.Write(tt.body)
 			})
-			inner := &http.Transport{DisableCompression: true}
+			// The server closes without saying so: a second request on the same
+			// connection would race with that.
+			inner := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
 			defer inner.CloseIdleConnections()
 			var unsettled atomic.Int32
 			tr := &paceline.Transport{Base: inner, Limiter: memory.New(), Log: func(paceline.Record) { unsettled.Add(-1) }, Providers: []paceline.Provider{{
