@@ -20,7 +20,7 @@ func (k place) read(r *reader, n ast.Node, path string) {
 		return
 	}
 	bad := func(problem, advice string) { r.fault(n, path, problem, advice) }
-	at, shown := s.value, quoted(s.raw)+" "
+	at, shown := s.value, ""
 	if name, ok := strings.CutPrefix(at, "file:"); ok {
 		b, info, err := readFile(r.resolvePath(name), mostSecret)
 		if b = bytes.TrimSpace(b); err == nil && len(b) == 0 {
@@ -38,7 +38,7 @@ func (k place) read(r *reader, n ast.Node, path string) {
 		r.plain = append(r.plain, path)
 	}
 	if fault := slot.Check(at); fault != nil {
-		bad(shown+fault.Problem, fault.Advice)
+		bad(shown+fault.Problem, fault.Advice) // a password may be anywhere in it
 		return
 	}
 	switch scheme := slot.Scheme(at); scheme {

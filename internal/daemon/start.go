@@ -39,7 +39,8 @@ func Start(ctx context.Context, h home.Home, args ...string) (home.Server, error
 	}
 	c := exec.Command(program, args...)
 	c.Args[0] = "paceline"
-	c.Dir = h.Dir // it keeps no other directory busy
+	c.Dir = h.Dir                                        // it keeps no other directory busy
+	c.Env = append(os.Environ(), "PACELINE_HOME="+h.Dir) // which may be relative here
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = detached()
 	if err := c.Start(); err != nil {

@@ -473,3 +473,29 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+// A module is given what it needs to run, and no key that is in the proxy's
+// environment.
+func TestModuleEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-of-the-proxy")
+	h := t.TempDir()
+	seen := filepath.Join(h, "seen")
+	dir := filepath.Join(h, "modules", "prying")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	manifest := "name: prying\nkind: core\nslot: limiter\ncommand: [sh, -c, 'env > " + seen + "; exit 1']\n"
+	if err := os.WriteFile(filepath.Join(dir, "lf-external.yaml"), []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := modules.Open(t.Context(), h, "prying", nil); err == nil {
+		t.Fatalf("opened: %v", l)
+	}
+	b, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := string(b); strings.Contains(env, "sk-of-the-proxy") || !strings.Contains(env, "PACELINE_SLOT_SECRET=") || !strings.Contains(env, "PATH=") {
+		t.Errorf("the module is given:\n%s", env)
+	}
+}

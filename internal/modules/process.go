@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,18 @@ type process struct {
 	last []string // of what it wrote to its standard error
 }
 
+// environment is what a module is given of ours: what programs need to run at
+// all, and none of the keys that may be there beside it.
+func environment(ours []string) []string {
+	need := []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+	return slices.DeleteFunc(slices.Clone(ours), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		name = strings.ToUpper(name)
+		return !slices.Contains(need, name) && !strings.HasPrefix(name, "LC_")
+	})
+}
+
 // start starts the module and waits until it answers.
 func (h *host) start(ctx context.Context) (*process, error) {
 	port, err := freePort(ctx)
@@ -39,7 +52,7 @@ func (h *host) start(ctx context.Context) (*process, error) {
 	p := &process{host: h, prints: make(chan string, 1), exited: make(chan struct{})}
 	p.cmd = exec.Command(h.module.Command[0], h.module.Command[1:]...)
 	p.cmd.Dir = h.module.Dir
-	p.cmd.Env = append(os.Environ(), "PORT="+port, "PACELINE_SLOT_SECRET="+h.secret)
+	p.cmd.Env = append(environment(os.Environ()), "PORT="+port, "PACELINE_SLOT_SECRET="+h.secret)
 	out, complaints := &lines{say: p.output()}, &lines{say: p.complain}
 	p.cmd.Stdout, p.cmd.Stderr = out, complaints
 	p.cmd.WaitDelay = time.Second // what it leaves behind may hold its output

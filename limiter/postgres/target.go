@@ -151,7 +151,7 @@ func (t target) hint(err error) string {
 	case isCode(err, "42501"):
 		return fmt.Sprintf("denies user %q a right (%s)", t.user, ownerApplies)
 	case isCode(err, "3F000", "42P01", "42883", "42704"):
-		return fmt.Sprintf("lacks the limiter's schema or a part of it (open it with migrate=auto, or %s)", ownerApplies)
+		return fmt.Sprintf("lacks the limiter's schema or a part of it (start anew with migrate=auto, or %s)", ownerApplies)
 	case isCode(err, "53300", "53400"):
 		return "has no connection left (raise its max_connections, or lower pool_max_conns in the URL)"
 	case isCode(err, "25006", "0A000", "25001"):
