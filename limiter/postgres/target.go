@@ -128,11 +128,13 @@ func (t target) explain(err error) error {
 	if hint := t.hint(err); hint != "" {
 		text += " " + hint
 	}
-	text += ": " + strings.Join(strings.Fields(err.Error()), " ") // on one line
-	if t.password != "" {
-		text = strings.ReplaceAll(text, t.password, "***")
+	said := strings.Join(strings.Fields(err.Error()), " ") // on one line
+	// pgx leaves it out itself. A short one is a part of words, and would be told
+	// by the gaps.
+	if len(t.password) >= 6 {
+		said = strings.ReplaceAll(said, t.password, "***")
 	}
-	return &unusable{text, err}
+	return &unusable{text + ": " + said, err}
 }
 
 // wrong is an error of ours about the target.
@@ -165,8 +167,11 @@ func (t target) hint(err error) string {
 	if strings.Contains(err.Error(), "tls") || strings.Contains(err.Error(), "x509") {
 		return "cannot be reached safely (see sslmode and sslrootcert in the URL)"
 	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return "cannot be reached (is it running, and does it listen there?)"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "does not answer in time (is it running, and not too busy? Else allow it more time)"
 	}
 	return ""
 }
