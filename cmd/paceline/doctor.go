@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ func newDoctor() *cobra.Command {
 		Short: "Find out what is wrong, and say what to do",
 		Long: `Check the home, the configuration, the proxy, the environment of this shell and
 the log of the last day, and say of everything that is wrong what to do. A limiter
-that hosts share is opened once. Nothing is changed, and no provider is asked.
+that hosts share is opened once, which makes its file or its schema where there is
+none yet, as the home is made. Nothing else is changed, and no provider is asked.
 
 The exit code is 1 if anything is a fault; warnings alone are no failure.`,
 		Example: `  paceline doctor
@@ -97,7 +99,9 @@ func examine(ctx context.Context, file string) (all []finding) {
 	add(checkConfig(ctx, h, file)...)
 	proxy, base := checkProxy(ctx, h)
 	add(proxy...)
-	add(checkOthers(h)...)
+	running := limiterOfProxy(ctx, h)
+	add(checkLimiterInUse(running)...)
+	add(checkOthers(ctx, h, running)...)
 	add(checkVariables(os.Getenv, base)...)
 	add(checkLog(ctx, h, time.Now())...)
 	return all
@@ -168,7 +172,8 @@ func checkConfig(ctx context.Context, h home.Home, file string) []finding {
 	return append(all, checkLimiter(ctx, c, h)...)
 }
 
-// limiterWithin is how long a limiter has for being opened.
+// limiterWithin is how long a limiter has for being opened, and a proxy for
+// saying how it stands with its own.
 const limiterWithin = 5 * time.Second
 
 // checkLimiter opens the limiter that hosts share, if there is one.
@@ -184,10 +189,10 @@ func checkLimiter(ctx context.Context, c *config.Config, h home.Home) (all []fin
 		_, err = l.Acquire(ctx, limiter.Request{Key: "~doctor"}) // of no limits: nothing is counted
 	}
 	if err != nil {
-		all = append(all, finding{"limiter", "fault", fmt.Sprintf("%s cannot be used: %v", at, err),
+		all = append(all, finding{"limiter", "fault", fmt.Sprintf("%s cannot be used: %v", at, daemon.ExplainLimiter(c, err)),
 			"start or mend it, or correct limiter.url; meanwhile limiter.onFailure holds: " + c.Limiter.OnFailure})
 	} else {
-		all = append(all, finding{"limiter", "ok", at, ""})
+		all = append(all, finding{"limiter", "ok", at + " can be used", ""})
 	}
 	if w, ok := l.(interface{ Warnings() []string }); ok {
 		for _, says := range w.Warnings() {
@@ -200,6 +205,50 @@ func checkLimiter(ctx context.Context, c *config.Config, h home.Home) (all []fin
 		}
 	}
 	return all
+}
+
+// limiterOfProxy is how it stands with the limiter of a home's proxy, zero where
+// none runs or it does not say.
+func limiterOfProxy(ctx context.Context, h home.Home) daemon.LimiterStatus {
+	ctx, cancel := context.WithTimeout(ctx, limiterWithin)
+	defer cancel()
+	s, live := h.Live(ctx)
+	if !live {
+		return daemon.LimiterStatus{}
+	}
+	var says status
+	if err := h.ClientOf(s).Status(ctx, &says); err != nil {
+		return daemon.LimiterStatus{}
+	}
+	return says.Limiter
+}
+
+// checkLimiterInUse reports what the proxy says of the limiter it shares: that
+// it can be opened from here does not mean that the proxy reaches it.
+func checkLimiterInUse(l daemon.LimiterStatus) []finding {
+	switch {
+	case l.URL == "" || l.URL == "memory":
+		return nil
+	case l.State == "ok":
+		return []finding{{"limiter", "ok", "the proxy reaches " + clean(l.URL), ""}}
+	}
+	return []finding{{"limiter", "fault", fmt.Sprintf("the proxy does not reach %s: %s", clean(l.URL), clean(strings.Join(l.Warnings, " "))),
+		"mend it, or correct limiter in the configuration and paceline restart; meanwhile limiter.onFailure holds: " + clean(l.OnFailure)}}
+}
+
+// sameLimiter reports whether two proxies of this machine surely count in one
+// place: a path that is not absolute, a module and what is hidden may differ.
+func sameLimiter(a, b daemon.LimiterStatus) bool {
+	if a.URL != b.URL || strings.Contains(a.URL, "(hidden)") {
+		return false
+	}
+	switch address.Scheme(a.URL) {
+	case "", "memory", "module":
+		return false
+	case "sqlite", "unix":
+		return filepath.IsAbs(address.Rest(a.URL))
+	}
+	return true
 }
 
 // checkProxy finds the proxy, and the URL by which clients should reach it.
@@ -236,12 +285,16 @@ func checkProxy(ctx context.Context, h home.Home) (all []finding, base string) {
 	return all, at.URL
 }
 
-// checkOthers finds proxies of other homes.
-func checkOthers(h home.Home) []finding {
+// checkOthers finds proxies of other homes that do not share the limiter of this
+// one's.
+func checkOthers(ctx context.Context, h home.Home, running daemon.LimiterStatus) []finding {
 	own, _ := h.Recorded()
 	var all []finding
 	for _, r := range proxies() {
 		if r.pid == own.PID {
+			continue
+		}
+		if r.home != "" && sameLimiter(running, limiterOfProxy(ctx, home.Home{Dir: r.home})) {
 			continue
 		}
 		end := "one of them"
@@ -249,7 +302,7 @@ func checkOthers(h home.Home) []finding {
 			end = "it with PACELINE_HOME=" + r.home + " paceline stop"
 		}
 		all = append(all, finding{"two proxies", "warning", fmt.Sprintf("%v is another paceline serve", r),
-			"if both send with one key, each spends its whole limit: end " + end + ", or declare a part of the limit in the configuration of each"})
+			"if both send with one key, each spends its whole limit: end " + end + ", declare a part of the limit in the configuration of each, or have both share one limiter (limiter.url)"})
 	}
 	return all
 }

@@ -128,7 +128,7 @@ func HasPassword(address string) bool {
 }
 
 // shown are the settings of a URL that may be shown.
-var shown = []string{"tag", "strict", "schema", "durable", "migrate"}
+var shown = []string{"tag", "strict", "schema", "durable", "migrate", "db", "dbname", "master_set"}
 
 // Redacted is an address without anything secret, to be shown.
 func Redacted(address string) string {
