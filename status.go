@@ -188,9 +188,10 @@ type roomAsk struct {
 }
 
 // How long a status waits for a shared limiter, and how many caller keys it asks
-// for at once.
+// for at once. The wait is shorter than those after which a limiter that does not
+// answer counts as away: that is not for looking to find.
 const (
-	roomWait = 250 * time.Millisecond
+	roomWait = 200 * time.Millisecond
 	roomAsks = 8
 )
 
