@@ -73,3 +73,77 @@ func TestMaxWaitOverASharedLimiter(t *testing.T) {
 		}
 	})
 }
+
+// What other hosts have used up of a shared limiter, or have been told of it, is
+// not free here, though this process has counted none of it.
+func TestStatusOverASharedLimiter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits paceline.Limits
+		stub   stub.Config
+		calls  int           // of the other host
+		next   time.Duration // since then, 0 for unknown
+		again  time.Duration // since then
+	}{
+		"a window":      {paceline.Limits{MaxPerMinute: 3, WindowSlack: -1, Pacing: paceline.Burst}, stub.Config{}, 2, 0, time.Minute},
+		"places":        {paceline.Limits{MaxConcurrent: 2}, stub.Config{Service: 20 * sec}, 2, 0, 21 * sec},
+		"a stated wait": {paceline.Limits{MaxPerMinute: 600}, stub.Config{Script: []stub.Step{{}, told(30 * sec)}}, 1, 30 * sec, 31 * sec},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one := newRig(t, tt.stub, paceline.Provider{Limits: tt.limits, Retry: paceline.Retry{MaxWait: -1}})
+				store := memory.New()
+				one.Limiter = &far{Limiter: store, trip: time.Millisecond}
+				other := newRig(t, stub.Config{}, paceline.Provider{Limits: tt.limits, Retry: paceline.Retry{MaxWait: -1}})
+				other.Base, other.Limiter = one.Base, &far{Limiter: store, trip: time.Millisecond}
+				free := func(want bool) paceline.CallerStatus {
+					t.Helper()
+					s := one.Status()
+					if len(s) != 1 || s[0].Free != want {
+						t.Fatalf("free should be %v: %+v", want, s)
+					}
+					return s[0]
+				}
+				one.chat(t.Context()).want(t, 200)
+				time.Sleep(sec)
+				free(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				for range tt.calls {
+					go other.chat(ctx)
+				}
+				time.Sleep(sec)
+				next := free(false).NextStart
+				if tt.next == 0 && !next.IsZero() || tt.next > 0 && next.Sub(start).Round(sec) != tt.next {
+					t.Errorf("next start at %v", next)
+				}
+				time.Sleep(tt.again)
+				free(true)
+				cancel()
+				other.Drain()
+				one.Drain()
+			})
+		})
+	}
+}
+
+// slow is a shared limiter that does not say what it holds in time.
+type slow struct{ far }
+
+func (s *slow) Peek(ctx context.Context, _ string, _ []limiter.Limit) (limiter.View, error) {
+	<-ctx.Done()
+	return limiter.View{}, ctx.Err()
+}
+
+// A status does not wait long for a shared limiter.
+func TestStatusOverASlowLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, stub.Config{}, paceline.Provider{Limits: paceline.Limits{MaxPerMinute: 60, Pacing: paceline.Burst}})
+		r.Limiter = &slow{far{Limiter: memory.New()}}
+		r.chat(t.Context()).want(t, 200)
+		start := time.Now()
+		if s := r.Status(); len(s) != 1 || !s[0].Free || time.Since(start) > sec {
+			t.Errorf("after %v: %+v", time.Since(start), s)
+		}
+	})
+}

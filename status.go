@@ -2,14 +2,17 @@ package paceline
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/paceline-proxy/paceline/budget"
 	"github.com/paceline-proxy/paceline/dialect"
 	"github.com/paceline-proxy/paceline/gate"
+	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/policy"
 )
 
@@ -29,7 +32,8 @@ type CallerStatus struct {
 	Binding Binding `json:"binding"`
 	// Free is whether a request that came now would be started at once, and
 	// NextStart where it would not when it could be at the earliest, as far as a
-	// clock tells.
+	// clock tells. A limiter that other hosts share is asked, where it can say:
+	// one that they have used up names no instant.
 	Free      bool      `json:"free"`
 	NextStart time.Time `json:"next_start,omitzero"`
 
@@ -152,6 +156,7 @@ func (t *Transport) Status() []CallerStatus {
 	}
 	now := time.Now()
 	var all []CallerStatus
+	var asks []roomAsk
 	for name, caller := range t.home.book.Callers() {
 		key, ok := parseCallerKey(name)
 		if !ok {
@@ -161,8 +166,12 @@ func (t *Transport) Status() []CallerStatus {
 		if e == nil {
 			e = es.undeclared(key.provider)
 		}
-		all = append(all, t.home.status(e, key, name, caller, now))
+		s, limits := t.home.status(e, key, name, caller, now)
+		if all = append(all, s); s.Free {
+			asks = append(asks, roomAsk{len(all) - 1, name, limits})
+		}
 	}
+	t.home.askRoom(all, asks)
 	slices.SortFunc(all, func(a, b CallerStatus) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Credential, b.Credential),
 			cmp.Compare(a.Account, b.Account), cmp.Compare(a.Scope, b.Scope))
@@ -170,11 +179,50 @@ func (t *Transport) Status() []CallerStatus {
 	return all
 }
 
-// status is what one caller key is doing.
-func (h *home) status(e *entry, key callerKey, name string, caller *budget.Caller, now time.Time) CallerStatus {
+// A roomAsk is a question of a shared limiter: whether the caller key whose
+// status is the at-th has room in limits.
+type roomAsk struct {
+	at     int
+	name   string
+	limits []limiter.Limit
+}
+
+// How long a status waits for a shared limiter, and how many caller keys it asks
+// for at once. The wait is shorter than those after which a limiter that does not
+// answer counts as away: that is not for looking to find.
+const (
+	roomWait = 200 * time.Millisecond
+	roomAsks = 8
+)
+
+// askRoom has a shared limiter say which of the keys that are free as far as
+// this process knows are not, since others have used them up.
+func (h *home) askRoom(all []CallerStatus, asks []roomAsk) {
+	if len(asks) == 0 || !h.gate.Peeks() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), roomWait)
+	defer cancel()
+	var wg sync.WaitGroup
+	for first := range min(roomAsks, len(asks)) {
+		wg.Go(func() {
+			for i := first; i < len(asks) && ctx.Err() == nil; i += roomAsks {
+				s := &all[asks[i].at]
+				if r := h.gate.Room(ctx, asks[i].name, asks[i].limits); r.Taken {
+					s.Free, s.NextStart = false, r.Opens.UTC()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// status is what one caller key is doing, and the limits that its next request
+// has to fit.
+func (h *home) status(e *entry, key callerKey, name string, caller *budget.Caller, now time.Time) (s CallerStatus, limits []limiter.Limit) {
 	rules := rulesOf(e, key, key.scope)
 	line := h.gate.Line(name)
-	s := CallerStatus{Provider: key.provider, Scope: key.scope, BaseURL: e.BaseURL, Dialect: e.Dialect, Limits: limitsStatus(rules.Limits)}
+	s = CallerStatus{Provider: key.provider, Scope: key.scope, BaseURL: e.BaseURL, Dialect: e.Dialect, Limits: limitsStatus(rules.Limits)}
 	s.Waiting = Waiting{line.Waiting[0], line.Waiting[1], line.Waiting[2]}
 	s.Held = h.heldBy(name)
 	s.Active = max(0, line.Active-s.Held)
@@ -198,8 +246,9 @@ func (h *home) status(e *entry, key callerKey, name string, caller *budget.Calle
 		s.Binding = binding(&s, line, plan, effective, starts, now)
 		s.Free, s.NextStart = next(&s, line, plan, effective, starts, now)
 		s.Buckets = bucketStatuses(state, starts, now)
+		limits = plan.Limits
 	})
-	return s
+	return s, limits
 }
 
 // who is whom a caller key's account stands for: a credential, by the name

@@ -100,8 +100,12 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits []limiter.Limit) 
 		v, err = from.Peek(ctx, key, limits)
 		return err
 	}))
-	if errors.Is(err, errAway) {
-		return l.local.Peek(ctx, key, limits)
+	if !errors.Is(err, errAway) {
+		return v, err
+	}
+	v, err = l.local.Peek(ctx, key, limits)
+	if again := v.Now.Add(later); l.o.OnFailure == Closed && again.After(v.Throttled) {
+		v.Throttled = again // nothing is granted before
 	}
 	return v, err
 }

@@ -111,8 +111,14 @@ func TestClosed(t *testing.T) {
 		if d.Granted || d.RetryAfter() != later || len(d.Refused) != 1 || d.Refused[0].Cause != limiter.Unreachable {
 			t.Errorf("while it is away: %+v", d)
 		}
+		if v, err := l.Peek(t.Context(), "p", minute(12).Limits); err != nil || v.Throttled.Sub(v.Now) != later {
+			t.Errorf("while it is away it holds %+v, %v", v, err)
+		}
 		s.up()
 		back(t, l)
+		if v, err := l.Peek(t.Context(), "p", minute(12).Limits); err != nil || !v.Throttled.IsZero() {
+			t.Errorf("when it is back it holds %+v, %v", v, err)
+		}
 		if !acquire(t, l, minute(12)).Granted {
 			t.Error("refused when it is back")
 		}
