@@ -75,7 +75,8 @@ type Limiter struct {
 	shared    limiter.Limiter // nil until it could be opened
 	away      bool
 	returning bool // the last of what it has to know is on its way
-	failures  int  // in a row
+	failures  int  // in a row, those of one moment being one
+	failed    time.Time
 	why       error
 	since     time.Time
 	granted   int64 // alone, when it went away
@@ -210,8 +211,11 @@ func (l *Limiter) ask(ctx context.Context, do func(context.Context, limiter.Limi
 	case answered(err):
 		l.failures = 0
 	case ctx.Err() != nil && !late: // its caller has left
+	case began.Before(l.failed): // of the cause for which another failed meanwhile
+		l.faults.Add(1)
 	default:
 		l.faults.Add(1)
+		l.failed = time.Now()
 		if l.failures++; l.failures >= mostFailures && !l.away && !l.closed {
 			l.leave(err)
 		}

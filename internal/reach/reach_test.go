@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,27 @@ func TestHang(t *testing.T) {
 		back(t, l)
 		if v, err := s.Peek(t.Context(), "q", nil); err != nil || v.Throttled.IsZero() {
 			t.Errorf("the wait told meanwhile: %+v, %v", v, err)
+		}
+	})
+}
+
+// Calls that a short stall holds up together are one failure, however many.
+func TestStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		l := hosts(t, 1, s, Options{})[0]
+		s.hang()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { _, _ = l.Acquire(t.Context(), minute(12)) })
+		}
+		all.Wait()
+		if l.Status().Away {
+			t.Error("away after one stall")
+		}
+		s.up()
+		if !acquire(t, l, minute(12)).Granted {
+			t.Error("refused after it")
 		}
 	})
 }

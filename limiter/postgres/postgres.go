@@ -106,7 +106,7 @@ var errClosed = errors.New("the PostgreSQL limiter is closed")
 // Open connects to the database that a URL names, as in
 // postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require, and sees to the
 // schema. What the URL leaves out comes from the usual PG* environment variables.
-// pool_max_conns in its query is how many connections are used at most, 8 where
+// pool_max_conns in its query is how many connections are used at most, 4 where
 // it says nothing.
 //
 // The role needs the right to create a schema in the database, once; where it has

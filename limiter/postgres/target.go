@@ -39,7 +39,7 @@ var errURL = errors.New("the limiter's PostgreSQL URL cannot be read: write post
 
 // mostConnections are used unless the URL says otherwise. More would wait for each
 // other in the server, where the same keys are asked for.
-const mostConnections = 8
+const mostConnections = 4
 
 // fewestConnections are kept open: a new one is slow to give its first answer.
 const fewestConnections = 2
