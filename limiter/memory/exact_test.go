@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/ledger"
 	"github.com/paceline-proxy/paceline/limiter/internal/spans"
 )
 
@@ -28,12 +29,12 @@ func TestExactWhileSmall(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			l, g := New().keepAll(), newLedger()
+			l, g := New().keepAll(), ledger.New()
 			for step := range 1200 {
 				if rng.IntN(3) == 0 {
 					time.Sleep(time.Duration(rng.ExpFloat64() * float64(time.Second) / 4))
 				}
-				if err := g.compare(l, randomRequest(rng)); err != nil {
+				if err := g.Ask(l, randomRequest(rng)); err != nil {
 					t.Fatalf("seed %d, step %d: %v", seed, step, err)
 				}
 			}
@@ -72,6 +73,12 @@ func names(r limiter.Request, key string) bool {
 		}
 	}
 	return false
+}
+
+// A line is a grant in a log.
+type line struct {
+	at   time.Time
+	cost int
 }
 
 // Beyond 1024 grants a window is never over, gives up at most a 1023rd of its
@@ -168,7 +175,7 @@ func TestMergingGivesUpLittle(t *testing.T) {
 // A long coarse window does not coarsen a short one of the same bucket.
 func TestEachSpanHasItsOwnRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, g := New(), newLedger()
+		l, g := New(), ledger.New()
 		second := limiter.Limit{Key: "a", Calls: 10, Per: time.Second}
 		day := limiter.Limit{Key: "a", Calls: 1 << 30, Per: 24 * time.Hour}
 		rng := rand.New(rand.NewPCG(3, 3))
@@ -179,12 +186,8 @@ func TestEachSpanHasItsOwnRing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := g.retry(d.Now, r)
-			if d.Granted != want.IsZero() || !d.Granted && !d.RetryAt.Equal(want) {
-				t.Fatalf("step %d: %v, the ledger says now%+v", step, d, want.Sub(d.Now))
-			}
-			if d.Granted {
-				g.book(d.Now, r)
+			if err := g.Check(d, r); err != nil {
+				t.Fatalf("step %d: %v", step, err)
 			}
 		}
 	})

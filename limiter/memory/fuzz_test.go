@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/ledger"
 )
 
 // FuzzOperations reads bytes as a sequence of operations on a few keys and
@@ -19,7 +20,7 @@ func FuzzOperations(f *testing.F) {
 	f.Add([]byte("\x12\x01\x22\x02\x32\x03\x42\x04\x06\x80\x12\x01\x05\x00\x05\x00\x13\x02"))
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		synctest.Test(t, func(t *testing.T) {
-			run := &fuzzed{l: New().keepAll(), g: newLedger(), held: map[string]time.Time{}}
+			run := &fuzzed{l: New().keepAll(), g: ledger.New(), held: map[string]time.Time{}}
 			for i := 0; i+1 < len(ops) && i < 2000; i += 2 {
 				if err := run.do(ops[i], int(ops[i+1])); err != nil {
 					t.Fatalf("operation %d (%d %d): %v", i/2, ops[i], ops[i+1], err)
@@ -31,7 +32,7 @@ func FuzzOperations(f *testing.F) {
 
 type fuzzed struct {
 	l       *Limiter
-	g       *ledger
+	g       *ledger.Ledger
 	permits []string
 	held    map[string]time.Time // permit to lapse, of one bucket of places
 	until   time.Time            // of the one caller that is throttled
@@ -49,7 +50,7 @@ func (f *fuzzed) do(op byte, arg int) error {
 		if op%4 == 3 {
 			r.Limits = append(r.Limits, limiter.Limit{Key: key, Calls: 20, Per: 3 * per})
 		}
-		return f.g.compare(f.l, r)
+		return f.g.Ask(f.l, r)
 	case 4:
 		hold := time.Duration(1+arg) * 100 * time.Millisecond
 		d, err := f.l.Acquire(ctx, limiter.Request{Key: "closed", Hold: hold, Limits: []limiter.Limit{

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/ledger"
 )
 
 // A world is a machine that can crash, and lose its power, at any instant.
@@ -246,7 +247,7 @@ func TestJournalMatchesLedger(t *testing.T) {
 	for n := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(n, 3))
-			w, g := newWorld(t), newLedger()
+			w, g := newWorld(t), ledger.New()
 			limits := func() (all []limiter.Limit) {
 				for _, key := range rng.Perm(3)[:1+rng.IntN(2)] {
 					cost := 1 + rng.IntN(3)
@@ -260,7 +261,7 @@ func TestJournalMatchesLedger(t *testing.T) {
 				return all
 			}
 			for range 400 {
-				if err := g.compare(w.Limiter, limiter.Request{Limits: limits()}); err != nil {
+				if err := g.Ask(w.Limiter, limiter.Request{Limits: limits()}); err != nil {
 					t.Fatalf("seed %d: %v", n, err)
 				}
 				time.Sleep(time.Duration(rng.IntN(int(time.Second))))

@@ -4,73 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/paceline-proxy/paceline/internal/servertest"
 	"github.com/paceline-proxy/paceline/limiter"
+	"github.com/paceline-proxy/paceline/limiter/internal/ledger"
 	"github.com/paceline-proxy/paceline/limiter/redis"
 )
-
-// A ledger is what these tests believe instead of the script: all grants of each
-// bucket, in order, and nothing clever. It judges an answer by the instant the
-// answer says it was given at, so that no delay matters.
-type ledger map[string][]line
-
-type line struct {
-	at   time.Time
-	cost int
-}
-
-// retry is when a request will have room; the zero time if it has it now.
-func (g ledger) retry(now time.Time, r limiter.Request) (at time.Time) {
-	for _, l := range r.Limits {
-		cost := min(r.CostOf(l), l.Calls)
-		used := 0
-		for _, e := range g[l.Key] {
-			if e.at.Add(l.Per).After(now) {
-				used += e.cost
-			}
-		}
-		for _, e := range g[l.Key] {
-			if used+cost <= l.Calls {
-				break
-			}
-			if until := e.at.Add(l.Per); until.After(now) {
-				used -= e.cost
-				if until.After(at) {
-					at = until
-				}
-			}
-		}
-	}
-	return at
-}
-
-func (g ledger) book(now time.Time, r limiter.Request) {
-	var seen []string
-	for _, l := range r.Limits {
-		if !slices.Contains(seen, l.Key) {
-			seen = append(seen, l.Key)
-			g[l.Key] = append(g[l.Key], line{now, min(r.CostOf(l), l.Calls)})
-		}
-	}
-}
-
-// check says where an answer differs, and books it.
-func (g ledger) check(d limiter.Decision, r limiter.Request) error {
-	switch want := g.retry(d.Now, r); {
-	case d.Granted != want.IsZero():
-		return fmt.Errorf("granted: %t, the ledger says now%+v", d.Granted, want.Sub(d.Now))
-	case !d.Granted && !d.RetryAt.Equal(want):
-		return fmt.Errorf("retryAt is now%+v, the ledger says now%+v", d.RetryAfter(), want.Sub(d.Now))
-	}
-	if d.Granted {
-		g.book(d.Now, r)
-	}
-	return nil
-}
 
 const long = 400 * time.Millisecond
 
@@ -105,7 +46,7 @@ func TestExactWhileSmall(t *testing.T) {
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, rand.Uint64()))
 		prefix := fmt.Sprint(rng.Uint64(), "/")
-		g := ledger{}
+		g := ledger.New()
 		last := time.Time{}
 		granted := 0
 		for step := range 400 {
@@ -124,7 +65,7 @@ func TestExactWhileSmall(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ds[0].Now.Sub(last) > long/2 { // a machine that stalls may let a bucket be forgotten
-				prefix, g = fmt.Sprint(rng.Uint64(), "/"), ledger{}
+				prefix, g = fmt.Sprint(rng.Uint64(), "/"), ledger.New()
 				last = time.Now()
 				continue
 			}
@@ -137,7 +78,7 @@ func TestExactWhileSmall(t *testing.T) {
 					}
 					continue
 				}
-				if err := g.check(d, rs[i]); err != nil {
+				if err := g.Check(d, rs[i]); err != nil {
 					t.Fatalf("seed %d, step %d, request %d of %d %+v: %v", seed, step, i+1, len(ds), rs[i], err)
 				}
 				if !d.Granted {
@@ -168,7 +109,7 @@ func TestMergingIsNeverEarly(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(uint64(c.per), rand.Uint64()))
 		r := limiter.Request{Limits: []limiter.Limit{{Key: fmt.Sprint(rng.Uint64()), Calls: c.calls, Per: c.per}}}
-		var log []line
+		g := ledger.New()
 		most := 0
 		for step := range 1500 {
 			r.Cost = 1 + rng.IntN(c.cost)
@@ -176,20 +117,13 @@ func TestMergingIsNeverEarly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var live []line
-			for _, e := range log {
-				if e.at.Add(c.per).After(d.Now) {
-					live = append(live, e)
-				}
-			}
-			g := ledger{r.Limits[0].Key: live}
-			want := g.retry(d.Now, r)
+			want := g.Retry(d.Now, r)
 			if d.Granted {
 				if !want.IsZero() {
 					t.Fatalf("%v, step %d: granted %v too early", c.per, step, want.Sub(d.Now))
 				}
-				log = append(live, line{d.Now, r.Cost})
-				most = max(most, len(log))
+				g.Book(d.Now, r)
+				most = max(most, g.Live(r.Limits[0].Key))
 				continue
 			}
 			if want.IsZero() {
@@ -198,7 +132,6 @@ func TestMergingIsNeverEarly(t *testing.T) {
 			if late := d.RetryAt.Sub(want); late < 0 || late > c.per/64+2*time.Microsecond {
 				t.Fatalf("%v, step %d: retryAt is %v late", c.per, step, late)
 			}
-			log = live
 			if rng.IntN(10) == 0 {
 				time.Sleep(d.RetryAfter())
 			}
