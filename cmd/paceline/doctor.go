@@ -189,7 +189,7 @@ func checkLimiter(ctx context.Context, c *config.Config, h home.Home) (all []fin
 		_, err = l.Acquire(ctx, limiter.Request{Key: "~doctor"}) // of no limits: nothing is counted
 	}
 	if err != nil {
-		all = append(all, finding{"limiter", "fault", fmt.Sprintf("%s cannot be used: %v", at, daemon.ExplainLimiter(c, err)),
+		all = append(all, finding{"limiter", "fault", fmt.Sprintf("%s cannot be used: %v", at, err),
 			"start or mend it, or correct limiter.url; meanwhile limiter.onFailure holds: " + c.Limiter.OnFailure})
 	} else {
 		all = append(all, finding{"limiter", "ok", at + " can be used", ""})

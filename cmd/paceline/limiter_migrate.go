@@ -41,9 +41,12 @@ paceline_limiter.`,
 }
 
 func migrate(ctx context.Context, out io.Writer, at string, print bool) error {
-	if print && at == "" {
+	switch {
+	case at == "" && print:
 		_, err := io.WriteString(out, postgres.SQL(""))
 		return err
+	case at == "":
+		return usagef("no database is named: give --url postgres://HOST/DATABASE, or set %s", limiterVariable)
 	}
 	if f := address.Check(at); f != nil {
 		return usageError{f.Error()}

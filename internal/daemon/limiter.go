@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"os"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/paceline-proxy/paceline/internal/slot/address"
 	"github.com/paceline-proxy/paceline/limiter"
 	"github.com/paceline-proxy/paceline/limiter/memory"
-	"github.com/paceline-proxy/paceline/limiter/slothttp"
 )
 
 // openLimiter opens the limiter: this process's own with its journal, or the
@@ -47,8 +44,7 @@ func (d *daemon) openLimiter(ctx context.Context) (fresh bool) {
 // openShared opens the limiter that hosts share. Where it cannot be reached, the
 // proxy begins without it.
 func (d *daemon) openShared(ctx context.Context) {
-	begun := d.config
-	c := begun.Limiter
+	c := d.config.Limiter
 	d.shared = reach.New(ctx, reach.Options{
 		Open:      func(ctx context.Context) (limiter.Limiter, error) { return OpenLimiter(ctx, d.config, d.Home) },
 		OnFailure: c.OnFailure,
@@ -56,10 +52,12 @@ func (d *daemon) openShared(ctx context.Context) {
 		Timeout:   c.Timeout,
 		Host:      hostOf(d.Home),
 		URL:       address.Redacted(c.URL),
-		Explain:   func(err error) error { return ExplainLimiter(begun, err) },
 		Logger:    d.Logger,
 	})
 	d.limiter, d.heirs = d.shared, &heirs{limiter: d.shared}
+	if d.shared.Status().Away {
+		return // which it has said
+	}
 	for _, w := range d.shared.Warnings() {
 		d.Logger.Warn("the shared limiter: " + w)
 	}
@@ -69,30 +67,6 @@ func (d *daemon) openShared(ctx context.Context) {
 func OpenLimiter(ctx context.Context, c *config.Config, h home.Home) (limiter.Limiter, error) {
 	return slot.Open(ctx, c.Limiter.URL, slot.Options{Home: h, Secret: c.Limiter.Secret, Logger: h.Logger})
 }
-
-// ExplainLimiter says of an error of the limiter that a configuration names what
-// to do in that configuration: a limiter's own advice is for programs.
-func ExplainLimiter(c *config.Config, err error) error {
-	switch address.Scheme(c.Limiter.URL) {
-	case "http", "https", "unix":
-	default:
-		return err
-	}
-	e, ok := errors.AsType[*slothttp.Error](err)
-	if !ok || !strings.Contains(e.Advice, "PACELINE_SLOT_SECRET") {
-		return err
-	}
-	return explained{strings.Replace(err.Error(), e.Advice, "set limiter.secret to the secret that it was started with", 1), err}
-}
-
-// explained is an error in other words.
-type explained struct {
-	text string
-	err  error
-}
-
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.err }
 
 // closeLimiter lets go of the limiter, once nothing is under way.
 func (d *daemon) closeLimiter() {

@@ -44,9 +44,6 @@ type Options struct {
 	Host string
 	// URL is what the log calls the shared limiter: without secrets.
 	URL string
-	// Explain says in other words what the shared limiter said, before somebody
-	// is told. It may be nil.
-	Explain func(error) error
 	// Logger hears when it goes away and when it is back. nil is silence.
 	Logger *slog.Logger
 }
@@ -247,17 +244,8 @@ func bounded(ctx context.Context, most time.Duration, shared limiter.Limiter, do
 	return do(ctx, shared)
 }
 
-// said is an error as it is told people.
-func (l *Limiter) said(err error) error {
-	if l.o.Explain == nil {
-		return err
-	}
-	return l.o.Explain(err)
-}
-
 // leave begins to do without the shared limiter. The lock is held.
 func (l *Limiter) leave(why error) {
-	why = l.said(why)
 	l.away, l.why, l.since, l.failures = true, why, time.Now(), 0
 	l.granted = l.alone.Load()
 	l.backoff = firstRetry

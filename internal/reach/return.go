@@ -120,7 +120,7 @@ func (l *Limiter) comeBack() error {
 func (l *Limiter) stillAway(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.why = l.said(err)
+	l.why = err
 	return err
 }
 

@@ -86,7 +86,7 @@ func TestErrors(t *testing.T) {
 		{"another version", serve(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"ok":false,"error":{"code":"unsupported_version","message":"this is protocol 3","retryable":false}}`)
 		}), false, slothttp.UnsupportedVersion, nil, []string{"this is protocol 3", "speaks another version than adapter protocol 2"}},
-		{"another secret", overTCP(t, &slothttp.Handler{Limiter: memory.New(), Secret: "another"}), false, slothttp.Unauthorized, nil, []string{"PACELINE_SLOT_SECRET"}},
+		{"another secret", overTCP(t, &slothttp.Handler{Limiter: memory.New(), Secret: "another"}), false, slothttp.Unauthorized, nil, []string{"limiter.secret", "Options.Secret"}},
 		{"no database", overTCP(t, &slothttp.Handler{Open: func(context.Context, map[string]string) (limiter.Limiter, error) {
 			return nil, errors.New("the database is gone")
 		}}), true, slothttp.Unavailable, nil, []string{"the database is gone", "see the log of the limiter"}},

@@ -73,7 +73,7 @@ func (t *target) blamed(method string, f fault) *Error {
 	return e
 }
 
-const showSecret = "give it the secret that it was started with, in PACELINE_SLOT_SECRET"
+const showSecret = "give it the secret that it was started with: limiter.secret in paceline.yaml, Options.Secret in a program"
 
 // unreached is a fault of the transport.
 func (t *target) unreached(ctx context.Context, method string, err error) *Error {
